@@ -280,6 +280,8 @@ def test_unknown_columns_are_to_be_chosen() -> None:
     assert [path.name for path in kept.path.iterdir()] == ["odd.spacy"]
     assert "mark: **good**" in said(app)
     assert "1 row has no text in column 'words', and is left out" in said(app)
+    (note, *_) = (doc.user_data.get("left_out") for doc in read(kept.path).docs())
+    assert "1 row has no text" in note
 
 
 def test_unknown_columns_of_a_typed_path_are_to_be_chosen(tmp_path: Path) -> None:

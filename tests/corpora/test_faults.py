@@ -74,6 +74,8 @@ def test_conllu_lines_are_right_far_into_the_file(tmp_path: Path) -> None:
 def test_tables_report_each_faulty_row(tmp_path: Path) -> None:
     tsv = "sentence\tlabel\na good one\t1\nshort\n\nanother\t0\n\t1\nthree\tof\tthem\n"
     assert _lines(tmp_path / "bad.tsv", tsv) == [3, 7]  # a row without a text is left out
+    quoted = 'label\tsentence\n1\t"two\n\nlines"\n0\t"and\ntwo"\n'
+    assert _lines(tmp_path / "quoted.tsv", quoted) == [4], "all have one cause"
     csv = 'text,label\nfine,1\n"two\nlines",0\nonly one\n"",1\n"a"b,1\nfine,0\nx,y,z\n'
     assert _lines(tmp_path / "bad.csv", csv) == [5, 7, 9]
 

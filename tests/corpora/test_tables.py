@@ -139,7 +139,7 @@ def test_a_csv_is_separated_as_its_first_row_says(
     (doc,) = docs("a.csv", "\ufeff" + "".join(f"{separator.join(row)}\n" for row in rows))
     assert doc.text == 'Er kam, er sah; "er" ging' and doc._.labels == {"Grund": "Müll"}
     assert columns("a.csv", (tmp_path / "a.csv").read_bytes()).names == ("text", "Grund")
-    assert read(tmp_path / "a.csv").notes[1].endswith("the first is a.csv:4.")
+    assert read(tmp_path / "a.csv").notes[1].endswith("the first is a.csv:4 (row 3).")
 
 
 def test_a_csv_is_quoted(docs: Any) -> None:
@@ -222,7 +222,9 @@ def test_rows_without_a_text_are_left_out_and_counted(tmp_path: Path) -> None:
     assert [doc.text for doc in corpus.docs()] == ["Good .", "Bad ."]
     assert [doc._.labels["stars"] for doc in corpus.docs()] == ["5", "1"]
     (note,) = (note for note in corpus.notes if "left out" in note)
-    assert "2 rows have no text in column 'review'" in note and "own.csv:3" in note
+    assert "2 rows have no text in column 'review'" in note and "own.csv:3." in note
+    file.write_text('review,stars\n"Good\n\n.",5\n  ,1\n')
+    assert any("own.csv:5 (row 3)" in note for note in read(file, text="review").notes)
     frame = pd.DataFrame({"review": ["Good .", None, float("nan")], "stars": ["5", "1", "2"]})
     (doc,) = read(frame, text="review", labels="stars").docs()
     assert doc.text == "Good ."

@@ -210,6 +210,13 @@ def layers(ref: str) -> list[str]:
     return _layers(ref, stamp(ref))
 
 
+def labels(ref: str) -> list[str]:
+    """The labels of whole texts that can be learnt: classes with several texts each, or scores."""
+    from workbench.corpora.browse import stamp
+
+    return _learnable(ref, stamp(ref))
+
+
 def sentences(ref: str, split: str, start: int, count: int) -> "list[Doc]":
     """`count` sentences from index `start`; fewer at the end of the split."""
     from workbench.corpora.browse import PASSAGE, stamp
@@ -255,6 +262,14 @@ def _layers(ref: str, stamp: str) -> list[str]:
     from workbench.runs.processes.forked_call import forked_call
 
     return forked_call(layer_names, ref)
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _learnable(ref: str, stamp: str) -> list[str]:
+    from workbench.corpora.browse import label_names
+    from workbench.runs.processes.forked_call import forked_call
+
+    return forked_call(label_names, ref)
 
 
 def prepare_corpus(ref: str) -> None:

@@ -166,10 +166,17 @@ def measured_lines(request: "Request") -> list[str]:
     """What an experiment measures of each model, and the other objectives that the model has."""
     from workbench.core.objectives import described, name_of
 
+    fitted = getattr(request.settings, "task", "") if request.experiment.trains else ""
     lines = []
     for facts in request.facts:
         objectives = facts["objectives"]
         if not objectives:  # which is an error, or the experiment trains a head first
+            continue
+        if fitted:
+            line = f"Fits a classifier for {fitted} on {facts['name']} first, and measures that."
+            if (objectives[0] or {}).get("label") == fitted:
+                line += " Leave task out to measure the classifier that the model has."
+            lines.append(line)
             continue
         line = f"Measures {facts['name']} on {described(objectives[0])}."
         for other in objectives[1:]:

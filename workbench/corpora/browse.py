@@ -82,6 +82,14 @@ def layer_names(ref: str) -> list[str]:
     return sorted(read(ref).layers())
 
 
+def label_names(ref: str) -> list[str]:
+    """The labels of whole texts of a corpus that can be learnt. Imports torch."""
+    from workbench.corpora import read
+    from workbench.corpora.tasks import learnable_labels
+
+    return learnable_labels(read(ref))
+
+
 def passage(corpus: Corpus, split: str, index: int) -> "list[Doc]":
     """The sentences of the passage with this index; fewer, or none, at the end of the split."""
     start = index * PASSAGE

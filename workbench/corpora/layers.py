@@ -72,6 +72,7 @@ class Mention(NamedTuple):
 
 
 TOKENS = "spacy.tokens"  # the module of Doc
+LEFT_OUT = "left_out"  # in user_data of the first Doc of a stored table: the note on rows
 _EXTENSIONS: dict[str, object] = {
     "edges": {},
     "labels": {},

@@ -113,13 +113,28 @@ def task_on(task: Task, docs: "Sequence[Doc]", label: str, model: str, where: st
     )
 
 
+def no_task_head(model: str, label: str) -> WorkbenchError:
+    """The error for a label that a model without a task head is to be measured on."""
+    return WorkbenchError(
+        f"{model} has no task head, so it cannot be evaluated on a label.",
+        code="model-unsupported",
+        where=label,
+        remedy="Leave the label out to use the language-model loss, or train a classifier first "
+        "(workbench run finetune, or head-pruning with task=).",
+    )
+
+
 def require_gold(facts: Mapping[str, Any], corpus: "Corpus", settings: Any) -> None:
     """Raise an error if a corpus has no gold of the task that a model was made for.
 
     `label` of the settings names it; with `task`, the model is first fine-tuned for that.
     """
     predicts = facts["predicts"]
-    if predicts is None or predicts["kind"] in PREDICTED or getattr(settings, "task", False):
+    if predicts is None or getattr(settings, "task", False):
+        return
+    if predicts["kind"] in PREDICTED:
+        if settings.label:
+            raise no_task_head(facts["name"], settings.label)
         return
     docs = [doc for split in corpus.splits for doc in corpus.docs(split, FIRST)]
     task_on(from_data(predicts), docs, settings.label, facts["name"], corpus.name)

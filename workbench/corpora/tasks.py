@@ -24,6 +24,7 @@ from workbench.core.metrics import (
     tag_metrics,
 )
 from workbench.core.registry import once
+from workbench.corpora.layers import LEFT_OUT
 from workbench.corpora.splits import DEV, TRAIN, Parts, SplitSizes, parts_of
 from workbench.corpora.task_gold import ATTRIBUTE, gold_of, tags_of
 from workbench.engine.batch import Batch, text_of_span
@@ -84,6 +85,11 @@ def corpus_of(corpus: "Corpus", task: str) -> "tuple[Corpus, str]":
 def is_primer(corpus: "Corpus") -> bool:
     """Whether it is the built-in corpus, from which those of its tasks are generated."""
     return corpus.origin is not None and corpus.origin.ref.partition(":")[0] == "primer"
+
+
+def learnable_labels(corpus: "Corpus") -> list[str]:
+    """The labels of whole texts that are scores, or classes with enough texts."""
+    return list(_labels(corpus)[0])
 
 
 def tasks_of(corpus: "Corpus") -> list[str]:
@@ -287,6 +293,7 @@ def labelled_parts(
     notes: list[str] = []
 
     def labelled(split_name: str, docs: "list[Doc]") -> "list[Doc]":
+        notes.extend(doc.user_data[LEFT_OUT] for doc in docs if LEFT_OUT in doc.user_data)
         labelled_docs = [doc for doc in docs if gold_of(doc, task) is not None]
         if (n_without := len(docs) - len(labelled_docs)) and labelled_docs:
             notes.append(
@@ -303,7 +310,21 @@ def labelled_parts(
         sift=labelled,
     )
     rows = [note for note in corpus.notes if "left out" in note]  # of a table, without a text
-    return replace(parts, notes=(*rows, *notes, *parts.notes))
+    repeated = repeated_texts_caveat(corpus, parts)
+    return replace(parts, notes=tuple(dict.fromkeys([*rows, *notes, *parts.notes, *repeated])))
+
+
+def repeated_texts_caveat(corpus: "Corpus", parts: Parts) -> tuple[str, ...]:
+    """A caveat that counts test texts that are train texts too; a generator may repeat itself."""
+    train = set() if is_generated(corpus) else {doc.text for doc in parts.train}
+    n_repeated = sum(doc.text in train for doc in parts.test)
+    if not n_repeated:
+        return ()
+    return (
+        f"{n_repeated:,} of {len(parts.test):,} texts of {parts.scored} "
+        f"{'is' if n_repeated == 1 else 'are'} in train, too, word for word: on new texts, scores "
+        "may be lower. Remove duplicates from the corpus.",
+    )
 
 
 def _examples(docs: "Sequence[Doc]", task: Task, split_name: str, where: str) -> Examples:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import numbered_lines, open_regular
 from workbench.corpora import read
+from workbench.corpora.readers.tables import QUOTED_LINES
 
 MOST = 50  # maximum number of faults reported
 CHUNK = 500  # sentences or rows per chunk of a faulty file
@@ -48,7 +49,7 @@ def faults(path: Path, most: int = MOST, **options: Any) -> list[Fault]:
     if first is None:
         return []
     pieces = _PIECES.get(path.suffix.lower())
-    if pieces is None:
+    if pieces is None or first.code == QUOTED_LINES:
         return [first]
     faults: list[Fault] = []
     header, parts = pieces(path)

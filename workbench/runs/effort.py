@@ -138,7 +138,7 @@ def _grown(
                 at += 1
         sizes, is_trial = schedule[at], at < len(trials)
         at += 1
-        progress.log(f"Step {len(done) + 1}: {_in_words(sizes)}.")
+        progress.log(f"Step {len(done) + 1}: {_counted(sizes)}.")
         began = time.monotonic()
         try:
             before, result = result, _at(experiment, inputs, settings, sizes, progress)
@@ -162,7 +162,7 @@ def _grown(
             break
     if result is None:  # no step, which `steps` excludes
         raise AssertionError("an experiment has at least one step")
-    progress.log(f"Sample of {_in_words(done[-1].sizes)}: {ENDINGS[ending]}.")
+    progress.log(f"Sample of {_counted(done[-1].sizes)}: {ENDINGS[ending]}.")
     caveats = [_undecided(done[-1], ending)] if done[-1].still_open else []
     facts = {
         "sizes": done[-1].sizes,
@@ -305,6 +305,19 @@ def _is_longer(corpus: "Corpus", split: str | None, most: int | None) -> bool:
 
 def _in_words(sizes: Mapping[str, int | None]) -> str:
     return listing([f"{name} {'all' if n is None else f'{n:,}'}" for name, n in sizes.items()], 9)
+
+
+def _counted(sizes: Mapping[str, int | None]) -> str:
+    """The sizes of a step in words: `300 train sentences`."""
+    parts = {f"max_{part}": f"{part} sentences" for part in PARTS}
+    return listing(
+        [
+            f"{'all' if n is None else f'{n:,}'} "
+            f"{parts.get(name, name.removeprefix('max_').replace('_', ' '))}"
+            for name, n in sizes.items()
+        ],
+        9,
+    )
 
 
 def _rough(sizes: Mapping[str, int | None]) -> Caveat:

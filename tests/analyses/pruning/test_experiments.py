@@ -13,8 +13,10 @@ import workbench as wb
 from tests.analyses.heads.conftest import Silent
 from tests.judges.odd import odd_corpus, odd_model, run_here
 from workbench import Result, Run, WorkbenchError, experiments
+from workbench.cli.run import measured_lines
 from workbench.experiment import Inputs
 from workbench.models.huggingface import HuggingFace
+from workbench.runs.request import make_request
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 
@@ -300,3 +302,12 @@ def _one_text(folder: Path) -> Path:
     path = folder / "one.txt"
     path.write_text("The dog sees the cat.\n", "utf-8")
     return path
+
+
+def test_what_is_measured_is_known_before_a_run_starts() -> None:
+    corpus, label = "primer/sentiment:size=80", "sentiment"
+    request = make_request("head-importance", ["mini:bert"], [corpus], {"label": label})
+    assert [error.code for error in request.unmet_requirements()] == ["model-unsupported"]
+    request = make_request("head-pruning", ["mini:bert"], [corpus], {"task": label})
+    (line,) = measured_lines(request)
+    assert "Fits a classifier for sentiment" in line and not request.unmet_requirements()

@@ -10,7 +10,7 @@ from tests.report.making import corpus, made, model
 from workbench.analyses.smaller_model import plan
 from workbench.analyses.smaller_model.experiments import TABLES, SmallerModel
 from workbench.analyses.smaller_model.figures import FIGURES
-from workbench.analyses.smaller_model.plan import stages
+from workbench.analyses.smaller_model.plan import left_out, stages
 from workbench.analyses.smaller_model.result import one_page
 from workbench.corpora.browse import Size
 
@@ -60,12 +60,16 @@ def test_the_report_is_one_page(tmp_path: Path) -> None:
 
 def test_stages_and_their_times_follow_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "speed", lambda: 1e10)  # of any machine, however busy
+    monkeypatch.setattr(plan, "find_spec", lambda name: None)
     facts = {
-        "stacks": [{"layers": 12}], "width": 768, "parameters": 110_000_000, "predicts": None,
+        "family": "bert", "stacks": [{"layers": 12}], "width": 768, "parameters": 110_000_000,
+        "predicts": None,
     }  # fmt: skip
     small = stages(SmallerModel(max_sentences=100), facts, [Size("", 5000, 100_000, True)])
     large = stages(SmallerModel(), facts, [Size("", 5000, 100_000, True)])
-    assert [stage.name.split()[0] for stage in small] == ["Fine-tune", *["Cut"] * 5, "Measure"]
+    assert [stage.name.split()[0] for stage in small] == ["Fine-tune", *["Cut"] * 3, "Measure"]
+    assert list(left_out(SmallerModel(), facts)) == ["embeddings", "bits"]
+    assert list(left_out(SmallerModel(plain=False), facts)) == ["bits"]
     packed = SmallerModel(methods=("packed bits",), plain=False)
     (cut,) = (stage for stage in stages(packed, facts, []) if stage.name.startswith("Cut"))
     assert "2 models" in cut.trained and "nothing is trained" in cut.trained

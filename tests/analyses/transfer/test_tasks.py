@@ -79,6 +79,15 @@ def test_scores_that_are_missing_here_and_there_are_scores(tmp_path: Path) -> No
     assert len(split.train) == 50, "drawn from those that have one"
 
 
+def test_test_texts_that_are_in_train_are_counted(tmp_path: Path) -> None:
+    for part, texts in (("train", "abcdef"), ("dev", "xy"), ("test", "azd")):
+        rows = "".join(f"text {each}\t{each < 'c'}\n" for each in texts)
+        (tmp_path / f"{part}.tsv").write_text(f"sentence\tlabel\n{rows}")
+    corpus = read(tmp_path)
+    split = split_of(corpus, task_of(corpus, "label"), None, 0, SplitSizes(None, None, None))
+    assert any(note.startswith("2 of 3 texts of test are in train") for note in split.notes)
+
+
 def test_what_is_scored_alone_needs_no_labels_elsewhere(tmp_path: Path) -> None:
     for part, labels in (("train", [""] * 20), ("test", ["good", "bad"] * 10)):
         table(tmp_path, labels).rename(tmp_path / f"{part}.tsv")

@@ -21,7 +21,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.stats import ratio_intervals
 from workbench.corpora.encode import encode
 from workbench.corpora.splits import Parts, few_sentences_caveat
-from workbench.corpora.task_gold import gold_of, task_on
+from workbench.corpora.task_gold import gold_of, no_task_head, task_on
 from workbench.engine.batch import Batch
 from workbench.engine.halving import Limit, in_halves
 from workbench.engine.model import Model
@@ -91,13 +91,7 @@ def build_evaluation(
     net, task = with_heads(model), model.predicts
     if task is None or task.is_language_model:
         if label:
-            raise WorkbenchError(
-                f"{model.name} has no task head, so it cannot be evaluated on a label.",
-                code="model-unsupported",
-                where=label,
-                remedy="Leave the label out to use the language-model loss, or train a classifier "
-                "first (head-pruning does so with task=).",
-            )
+            raise no_task_head(model.name, label)
         return Evaluation(net, encode(docs), eval_task_of(net, seed=seed))
     task = task_on(task, docs, label, model.name, where)
     gold = [gold_of(doc, task) for doc in docs]

@@ -30,6 +30,7 @@ from workbench.analyses.pruning.evaluation import (
 from workbench.analyses.pruning.experiments import ONCE, HeadPruning
 from workbench.analyses.pruning.head_masks import Head
 from workbench.corpora.splits import Parts
+from workbench.corpora.tasks import repeated_texts_caveat
 from workbench.engine.model import Model
 from workbench.engine.task import objective_table
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result
@@ -146,6 +147,8 @@ def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
         *caveats(held_out, len(parts.test), parts.notes),
         *not_better_caveat(trivial),
     ]
+    if not held_out.aim.task.is_language_model:
+        notes += map(Caveat, repeated_texts_caveat(inputs.corpus, parts))
     if tune.learnt:
         tables["learning"] = tune.table()
         notes += cut_off_caveat(tune.learnt)

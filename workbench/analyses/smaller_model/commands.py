@@ -126,7 +126,7 @@ def compress(
 
 def _planned(request: "Request") -> list[str]:
     """The stages, with what is trained and how long they take."""
-    from workbench.analyses.smaller_model.plan import stages, total
+    from workbench.analyses.smaller_model.plan import left_out, stages, total
     from workbench.corpora.browse import sizes
 
     settings: Any = request.settings
@@ -134,4 +134,8 @@ def _planned(request: "Request") -> list[str]:
     return [
         f"{len(found)} stages, {total(found)} on this processor:",
         *(f"{number}. {stage}" for number, stage in enumerate(found, 1)),
+        *(
+            f"{name}: left out; {reason}."
+            for name, reason in left_out(settings, request.facts[0]).items()
+        ),
     ]

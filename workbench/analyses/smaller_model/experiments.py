@@ -111,8 +111,8 @@ class SmallerModel(Settings):
             else ""
         )
         return (
-            "A model without a head for the task was fine-tuned first. Then "
-            f"{listing([METHODS[name] for name in self.used], len(METHODS))} were cut, one "
+            "A model without a head for the task was fine-tuned first. Then cuts of "
+            f"{listing([METHODS[name] for name in self.used], len(METHODS))} were tried, one "
             f"after another ({listing([percent(each) for each in self.amounts], 20)}): the "
             "smallest model on disk was chosen that kept at least "
             f"{percent(self.keep, 1)} of the original's score on dev.{again} Only the chosen model "

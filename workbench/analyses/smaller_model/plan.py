@@ -8,6 +8,7 @@ less. Costs: some hundredths of a second, and no torch.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ PER_WEIGHT = 4e-9  # seconds of an optimiser's step
 STARTED = 10.0  # seconds of a new process, and of opening models
 SMALLER = 0.7  # of the time of the original, for models that were cut
 PART = 0.1  # of a corpus without splits, for dev and for test each
+PROJECTED = "opt"  # the family whose config has a place for embeddings of a lower rank
 MATRIX, TIMES = 512, 8
 
 
@@ -53,6 +55,18 @@ def stages(
 ) -> list[Stage]:
     """The stages of a request, by the facts of its model and the sizes of its corpus."""
     return list(_stages(settings, facts, *_counted(settings, sizes)))
+
+
+def left_out(settings: SmallerModel, facts: Mapping[str, Any]) -> dict[str, str]:
+    """The methods that have no stage, with the reason and what would give them one."""
+    without: dict[str, str] = {}
+    if settings.plain and "embeddings" in settings.used and facts["family"] != PROJECTED:
+        without["embeddings"] = (
+            "plain transformers would not open such a model; plain=false allows it"
+        )
+    if "bits" in settings.used and find_spec("torchao") is None:
+        without["bits"] = 'torchao is not installed; pip install "lm-workbench[quant]"'
+    return without
 
 
 def total(of: Sequence[Stage]) -> str:
@@ -87,7 +101,10 @@ def _stages(
         )
     else:
         yield Stage("Open the model", "nothing is trained if its head is for this task", 0.0)
+    without = left_out(settings, facts)
     for method in settings.used:
+        if method in without:
+            continue
         is_bits = method in BIT_METHODS
         tried = len(settings.bits) if is_bits else len(settings.amounts)
         again = 0 if is_bits or method == "vocabulary" else settings.recovery_epochs

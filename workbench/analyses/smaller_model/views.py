@@ -14,7 +14,7 @@ import streamlit as st
 
 from workbench.analyses.smaller_model import figures
 from workbench.analyses.smaller_model.experiments import SMALLER_MODEL, SmallerModel
-from workbench.analyses.smaller_model.plan import Stage, stages, total
+from workbench.analyses.smaller_model.plan import Stage, left_out, stages, total
 from workbench.analyses.smaller_model.result import code_of, one_page
 from workbench.app import cache
 from workbench.app.runs.new_run import Form, Refs
@@ -56,44 +56,50 @@ def _bound(corpora: Refs, initial: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _label(corpus: str) -> dict[str, str]:
-    """Draw the box of the label that is predicted, if the corpus has several."""
-    known = [] if cache.is_remote_corpus(corpus) else cache.layers(corpus)
-    labels = [name.removeprefix("label:") for name in known if name.startswith("label:")]
-    if len(labels) < 2:
+    """Draw the label that is predicted: a choice if several labels of the corpus can be learnt."""
+    labels = [] if cache.is_remote_corpus(corpus) else cache.labels(corpus)
+    if not labels:
         return {}
-    named = st.query_params.get("task")
+    is_only = len(labels) == 1
+    named = labels[0] if is_only else st.query_params.get("task")
     picked = st.selectbox(
         "Label to predict",
         labels,
         labels.index(named) if named in labels else None,
         key=f"label of {corpus}",
         placeholder="Choose",
+        disabled=is_only,
         width=220,
     )
-    return {"task": picked or ""}
+    return {} if is_only else {"task": picked or ""}
 
 
 def _costs(models: Refs, corpora: Refs, settings: Mapping[str, Any]) -> None:
     """Draw what is done, what is trained and about how long it takes; nothing if unknown."""
     with suppress(WorkbenchError):  # the check of the request says what is wrong
-        planned = _planned(models, corpora, settings)
+        planned, without = _planned(models, corpora, settings)
         if planned:
             words = f"{len(planned)} stages, {total(planned)} on this processor"
             with st.expander(words, icon=":material/format_list_numbered:", type="compact"):
                 st.markdown("\n".join(f"1. {plain(str(stage))}" for stage in planned))
+                for name, reason in without.items():
+                    st.caption(plain(f"{name}: left out; {reason}."))
             st.caption(LEAVES)
 
 
-def _planned(models: Refs, corpora: Refs, settings: Mapping[str, Any]) -> list[Stage]:
+def _planned(
+    models: Refs, corpora: Refs, settings: Mapping[str, Any]
+) -> tuple[list[Stage], dict[str, str]]:
     from workbench.runs.model_facts import known
     from workbench.runs.request import absolute, checked_settings
 
     if cache.is_remote_model(models[0]) or cache.is_remote_corpus(corpora[0]):
-        return []
+        return [], {}
     with st.spinner("Opening the model …"):
         facts = known(absolute(models[0])).facts
     checked: Any = checked_settings(SMALLER_MODEL, settings)
-    return stages(checked, facts, cache.sizes(corpora[0], whole=False))
+    sizes = cache.sizes(corpora[0], whole=False)
+    return stages(checked, facts, sizes), left_out(checked, facts)
 
 
 def _files(run: "Run") -> None:

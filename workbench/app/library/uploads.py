@@ -87,6 +87,7 @@ def receive_corpus(
 
     def fill(draft: Path) -> None:
         from workbench.corpora import read, write
+        from workbench.corpora.layers import LEFT_OUT
         from workbench.corpora.validate import faults
 
         paths = []
@@ -112,7 +113,11 @@ def receive_corpus(
             for path in paths:
                 corpus = read(path, text=text, labels=labels)
                 notes.extend(corpus.notes)
-                write(corpus.docs(), path.with_suffix(".spacy"))
+                docs = list(corpus.docs())
+                for note in corpus.notes:
+                    if "left out" in note:
+                        docs[0].user_data[LEFT_OUT] = note  # which the copy has no other place for
+                write(docs, path.with_suffix(".spacy"))
                 path.unlink()
         notes.extend(read(draft).notes)  # raises if the files are not those of one corpus
 

@@ -15,6 +15,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -150,10 +151,11 @@ _SPACE = re.compile(r"\s+")
 
 
 class Row(NamedTuple):
-    """One example of a table, with its line."""
+    """One example of a table, with its line, and its row in a spreadsheet if that is another."""
 
     where: str  # file:line
     values: Mapping[str, object]
+    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -194,7 +196,8 @@ def survey(rows: Iterable[Row]) -> Survey:
             if text is None:
                 continue
             if _is_blank(value):
-                n_blank, first = blank.get(name, (0, row.where))
+                where = f"{row.where} (row {row.number:,})" if row.number else row.where
+                n_blank, first = blank.get(name, (0, where))
                 blank[name] = n_blank + 1, first
             if numeric.setdefault(name, True) and text and text.lower() not in _MISSING:
                 numeric[name] = _is_number(text)
@@ -434,7 +437,9 @@ def _cleaned_length(text: str, end: int) -> int:
 
 _LONGEST = 1 << 24  # maximum characters in one CSV field; an unclosed quotation mark ends there
 
-_Fields = Iterator[tuple[int, list[str]]]  # line number and fields of each row
+QUOTED_LINES = "quoted-lines"  # the code of an error whose cause is that of all others
+
+_Fields = Iterator[tuple[int, int, list[str]]]  # line number, row number and fields of each row
 
 
 def reader(paths: Sequence[Path], options: Options) -> Reading:
@@ -483,7 +488,7 @@ def _rows(path: Path) -> Iterator[Row]:
 def _tab_separated(path: Path) -> _Fields:
     for number, line in numbered_lines(path):
         if line.strip() or "\t" in line:
-            yield number, line.split("\t")
+            yield number, number, line.split("\t")
 
 
 def _comma_separated(path: Path) -> _Fields:
@@ -493,7 +498,7 @@ def _comma_separated(path: Path) -> _Fields:
         delimiter=_separator(line for _, line in numbered_lines(path)),
         strict=True,
     )
-    while True:
+    for row in count(1):
         number = rows.line_num + 1
         try:
             fields = next(rows)
@@ -508,11 +513,11 @@ def _comma_separated(path: Path) -> _Fields:
                 'and double each quotation mark within it: "".',
             ) from None
         if len(fields) > 1 or any(field.strip() for field in fields):
-            yield number, fields
+            yield number, row, fields
 
 
 def _named(path: Path, rows: _Fields) -> Iterator[Row]:
-    first, header = next(rows, (0, []))
+    first, _, header = next(rows, (0, 0, []))
     names = [name.strip() for name in header]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise WorkbenchError(
@@ -521,8 +526,16 @@ def _named(path: Path, rows: _Fields) -> Iterator[Row]:
             where=f"{path}:{first}",
             remedy="Name each column once in the first row.",
         )
-    for number, fields in rows:
+    before = header
+    for number, row, fields in rows:
         if len(fields) != len(names):
+            if ".tsv" in path.suffixes and (_is_open(before[-1]) or _is_open(fields[-1])):
+                raise WorkbenchError(
+                    "a quoted text goes on in the next line, which a TSV cannot have.",
+                    code=QUOTED_LINES,
+                    where=f"{path}:{number}",
+                    remedy="Save the table as CSV.",
+                )
             raise WorkbenchError(
                 f"this row has {len(fields)} fields, the first row {len(names)}.",
                 code="file-format",
@@ -530,7 +543,14 @@ def _named(path: Path, rows: _Fields) -> Iterator[Row]:
                 remedy="Write a field for each column in every row, even if it is empty. A text "
                 "with tabs or line ends is quoted in a CSV, and cannot be in a TSV.",
             )
-        yield Row(f"{path}:{number}", dict(zip(names, fields, strict=True)))
+        before = fields
+        values = dict(zip(names, fields, strict=True))
+        yield Row(f"{path}:{number}", values, row if row != number else 0)
+
+
+def _is_open(field: str) -> bool:
+    """Whether a field begins with a quotation mark that does not end in it."""
+    return field.startswith('"') and field.count('"') % 2 == 1
 
 
 # --- minimal pairs: two sentences that differ in one thing, of which the first is acceptable ------
