@@ -136,11 +136,11 @@ def _grid(side: Side, found: Parts, explained: tuple[str, str]) -> None:
         f"{REST.get(str(name), str(name))} {number(value, signed=True)}"
         for name, value in sums.items()
     )
-    about = (
+    outside = (
         f"Outside the grid: {others}. Total: {number(found.total, signed=True)}. "
         f"{OF.get(found.of, '')}"
     )
-    st.caption(plain(about), help=glossary.explained(f"attention head, MLP. {about}"))
+    st.caption(plain(outside), help=glossary.explained(f"attention head, MLP. {outside}"))
     title = f"Contributions to {found.target}, {side.name}"
     downloads(
         "contributions",
