@@ -238,16 +238,17 @@ def test_a_bad_address_of_a_run_shows_an_error(bad: str) -> None:
 
 
 def test_a_list_is_filtered(place: Path) -> None:
-    for seed in range(3):
-        made(seed)
+    ticked, *_ = [f"tick {made(seed).name}" for seed in range(3)]
     app = opened("runs")
     assert "3 runs." in texts(app)
+    app.checkbox(key=ticked).check()
     app.text_input(key="find runs").set_value("no such words")
     app.run()
     assert any("None of the 3 runs" in info.value for info in app.info)
     app.text_input(key="find runs").set_value("STEPS done")
     app.run()
     assert "3 runs." in texts(app) and not app.exception
+    assert app.checkbox(key=ticked).value, "a search that left it out"
 
 
 def test_runs_are_found_by_their_tags_and_notes(place: Path) -> None:

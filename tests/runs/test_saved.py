@@ -47,6 +47,7 @@ def test_a_selection_is_saved_renamed_and_removed(folder: Path) -> None:
         (Saved(), True),
         (Saved(text="SEMINAR mini"), True),
         (Saved(text="seminar gpt"), False),
+        (Saved(text="Attention heads of mini:bert"), True),
         (Saved(experiments=("heads", "lens")), True),
         (Saved(experiments=("lens",)), False),
         (Saved(models=("mini:gpt",)), False),

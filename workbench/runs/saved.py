@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.files import read_json, read_regular, write_atomically
+from workbench.experiment.definition import EXPERIMENTS
 from workbench.runs.notes import Note
 from workbench.runs.status import Status
 
@@ -36,7 +37,8 @@ class Saved(BaseModel):
     def has(self, name: str, now: Status, note: Note) -> bool:
         """Whether a run has one of these experiments, models and states, all tags and all words."""
         said = (name, now.experiment, now.state, *now.models, *now.corpora, *note.tags, note.text)
-        searched = " ".join(said).lower()
+        title = _title(now.experiment) if self.text else ""  # its import takes time
+        searched = " ".join((*said, title)).lower()
         return (
             (not self.runs or name in self.runs)
             and (not self.experiments or now.experiment in self.experiments)
@@ -45,6 +47,14 @@ class Saved(BaseModel):
             and {*self.tags} <= {*note.tags}
             and all(word in searched for word in self.text.lower().split())
         )
+
+
+def _title(experiment: str) -> str:
+    """The words of a run's title before its models and corpora; empty if it has none."""
+    try:
+        return EXPERIMENTS[experiment].title if experiment in EXPERIMENTS else ""
+    except WorkbenchError:  # it cannot be imported
+        return ""
 
 
 def read() -> Mapping[str, Saved]:

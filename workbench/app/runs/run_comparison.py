@@ -41,7 +41,10 @@ def draw(runs: Sequence["Run"]) -> None:
         return
     groups = comparisons(done, {run.path: tables_and_figures.figures_of(run) for run in done})
     if not groups:
-        st.info("These runs are of different experiments, so their tables cannot be compared.")
+        st.info(
+            "These runs are of different experiments, so their tables cannot be compared. "
+            "Open All runs and tick runs of one experiment."
+        )
     for group in groups:
         _compared(group, is_only=len(groups) == 1)
 

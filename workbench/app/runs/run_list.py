@@ -299,7 +299,11 @@ def _row(name: str, now: Status, found: "Finding | None") -> None:
     experiment = now.experiment or name.rpartition("-")[0]
     with st.container(key=f"row {name}", horizontal=True, vertical_alignment="top", gap="small"):
         st.checkbox(
-            f"Compare {name}", key=f"{TICK}{name}", label_visibility="collapsed", width="content"
+            f"Compare {name}",
+            key=f"{TICK}{name}",
+            label_visibility="collapsed",
+            width="content",
+            persist_state="page",  # kept while a search leaves the run out
         )
         with st.container(gap=None):
             title = title_of_names(experiment, *inputs_of(name, now))
