@@ -74,6 +74,8 @@ def test_stages_and_their_times_follow_sizes(monkeypatch: pytest.MonkeyPatch) ->
     (cut,) = (stage for stage in stages(packed, facts, []) if stage.name.startswith("Cut"))
     assert "2 models" in cut.trained and "nothing is trained" in cut.trained
     assert "100 texts" in small[0].trained and "1,000 texts" in large[0].trained
+    unsplit = stages(SmallerModel(), facts, [Size("", 298, 3000, True)])
+    assert "241 texts" in unsplit[0].trained and "27 dev texts" in unsplit[1].trained
     assert 5 < large[0].seconds / small[0].seconds < 11
     tuned = {**facts, "predicts": {"label": "topic"}}
     assert "nothing" in stages(SmallerModel(), tuned, [Size("", 5000, 100_000, True)])[0].trained

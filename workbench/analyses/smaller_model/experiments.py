@@ -113,8 +113,9 @@ class SmallerModel(Settings):
         return (
             "A model without a head for the task was fine-tuned first. Then cuts of "
             f"{listing([METHODS[name] for name in self.used], len(METHODS))} were tried, one "
-            f"after another ({listing([percent(each) for each in self.amounts], 20)}): the "
-            "smallest model on disk was chosen that kept at least "
+            f"after another ({listing([percent(each) for each in self.amounts], 20)}), except "
+            "those that a caveat names as left out: the smallest model on disk was chosen that "
+            "kept at least "
             f"{percent(self.keep, 1)} of the original's score on dev.{again} Only the chosen model "
             "and the original were scored on the test texts, with paired 95 % bootstrap intervals "
             "over texts. Speed was measured in a new process in "

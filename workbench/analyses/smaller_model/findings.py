@@ -143,7 +143,7 @@ def _speed(costs: pd.DataFrame) -> Finding:
     faster = costs["faster"].astype(bool)
     row = rows_of((costs[faster] if faster.any() else costs).sort_values("speedup"))[-1]
     parts = [
-        f"{'' if each['faster'] else 'not '}faster with {each['texts']} "
+        f"{'' if each['faster'] else 'not significantly '}faster with {each['texts']} "
         f"text{'s' * (each['texts'] > 1)} ({decimal(each['speedup'], 2)} times as fast, 95 % "
         f"{decimal(each['lower'], 2)} to {decimal(each['upper'], 2)}; "
         f"{decimal(each['compressed'])} instead of {decimal(each['original'])} ms)"

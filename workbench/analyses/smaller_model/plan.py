@@ -31,7 +31,7 @@ PER_TEXT = 1e-3  # seconds to split a text and to start its kernels
 PER_WEIGHT = 4e-9  # seconds of an optimiser's step
 STARTED = 10.0  # seconds of a new process, and of opening models
 SMALLER = 0.7  # of the time of the original, for models that were cut
-PART = 0.1  # of a corpus without splits, for dev and for test each
+PART = 0.1  # of a corpus without splits, for test, and then of what remains, for dev
 PROJECTED = "opt"  # the family whose config has a place for embeddings of a lower rank
 MATRIX, TIMES = 512, 8
 
@@ -78,8 +78,9 @@ def _counted(settings: SmallerModel, sizes: "Sequence[Size]") -> tuple[int, int,
     """The number of texts of train and of dev, and the pieces of a text."""
     by_name = {size.split: size.docs for size in sizes}
     docs, words = (sum(getattr(size, name) for size in sizes) for name in ("docs", "words"))
-    train = by_name.get("train", round(docs * (1 - 2 * PART)))
-    dev = by_name.get("dev", round(docs * PART))
+    remaining = docs - round(docs * PART)
+    held = round(remaining * PART)
+    train, dev = by_name.get("train", remaining - held), by_name.get("dev", held)
     most = settings.max_sentences or max(train, dev)
     return min(train, most), min(dev, most), PIECES * words / max(docs, 1) + SPECIAL
 

@@ -288,6 +288,7 @@ def _cut(bench: Bench, state: State, stage: str) -> None:
         try:
             row = _tried(bench, state, stage, point, _made(bench, model, point), False)
         except WorkbenchError as error:
+            bench.progress(0, None, f"leaving out {stage}")
             state.left_out[stage] = f"{error.what} {error.remedy}"
             break
         if not row["keeps"] and row["disk"] < disk and point.bits is None:

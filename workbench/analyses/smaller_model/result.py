@@ -128,6 +128,6 @@ def _speed(tables: Any) -> Rows:
         rows.append(
             (str(row["texts"]), decimal(row["original"]), decimal(row["compressed"]),
              decimal(row["speedup"], 2), span(row["lower"], row["upper"]),
-             "faster" if row["faster"] else "not faster")
+             "faster" if row["faster"] else "not significantly faster")
         )  # fmt: skip
     return rows

@@ -155,7 +155,7 @@ def draw_name(kind: Kind, place: str, proposed: str) -> str:
     """Draw the box for the name of an upload, and return the name."""
     return (
         st.text_input(
-            "Name",
+            "Name of the upload",
             value=names.free(kind, proposed),
             key=f"name of upload {kind} {place} {proposed}",
             max_chars=names.LONGEST,
