@@ -244,4 +244,4 @@ _MARKS = {'"': "\u0308", "'": "\u0301", "`": "\u0300", "^": "\u0302", "~": "\u03
 
 def _without_tex(text: str) -> str:
     accented = _ACCENT.sub(lambda found: normalize("NFC", found[2] + _MARKS[found[1]]), text)
-    return accented.replace("{", "").replace("}", "")
+    return re.sub(r"[{}]|\\(?=[&%$#_])", "", accented)

@@ -57,7 +57,7 @@ def draw(page: str) -> None:
     An address of a step that is on another page, such as `/?tour=1`, opens that page.
     """
     if ended := st.session_state.pop(_ENDED, ""):
-        st.toast(ended, icon=":material/school:", duration="infinite")
+        st.toast(ended, icon=":material/school:", duration="long")
     if STEP not in st.query_params:  # as on nearly all pages
         _offer_return(page)
         return
@@ -203,7 +203,7 @@ def _go(address: Mapping[str, str]) -> None:
 def _end(name: str, shown: Lesson) -> None:
     selection.forget_opened()  # the text of an earlier step
     if name:
-        said = [f"You left “{plain(shown.title)}”", _solved(name, shown, names_open=True)]
+        said = [f"End of “{plain(shown.title)}”", _solved(name, shown, names_open=True)]
         said.append("The page Lessons has it")
         st.session_state[_ENDED] = f"{'. '.join(filter(None, said))}."
     st.session_state.pop(_STEP_SEEN, None)

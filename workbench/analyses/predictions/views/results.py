@@ -232,7 +232,7 @@ def _unknown_note(key: str, name: str, _model: "Model", _doc: "Doc") -> str:
     n_words = len(set(unknown.tolist()))
     return (
         f"{name} does not know {of_all(n_words, len(_doc), 'word')} of this text: its vocabulary "
-        "has no pieces for them, so that it reads them all alike."
+        "has no pieces for such words, and it reads them all alike."
         if n_words
         else ""
     )
