@@ -238,8 +238,8 @@ def _paper(entry: str) -> Paper:
     return Paper(key, entry.strip(), authors, plain["year"], plain["title"], venue)
 
 
-_ACCENT = re.compile(r"\\([\"'`^~])\{?(\w)\}?")
-_MARKS = {'"': "\u0308", "'": "\u0301", "`": "\u0300", "^": "\u0302", "~": "\u0303"}
+_ACCENT = re.compile(r"\\([\"'`^~u])\{?(\w)\}?")
+_MARKS = {'"': "\u0308", "'": "\u0301", "`": "\u0300", "^": "\u0302", "~": "\u0303", "u": "\u0306"}
 
 
 def _without_tex(text: str) -> str:
