@@ -90,6 +90,14 @@ def test_a_short_colour_bar_has_several_labels(top: float) -> None:
     assert 3 <= len(labels) <= 5 and "0%" in labels
 
 
+@pytest.mark.parametrize("title", ["share", "share<br>of heads<br>in a layer"])
+def test_the_title_of_a_colour_bar_is_inside_the_picture(title: str) -> None:
+    image = pytest.importorskip("matplotlib.image")
+    cells = go.Heatmap(z=[[0.0, 1.0]], colorbar={"title": {"text": title}})
+    pixels = image.imread(io.BytesIO(picture(plain(cells), "png")))
+    assert pixels[:3].min() == 1  # white
+
+
 def test_a_mark_is_at_its_values() -> None:
     figure = plain(
         go.Scatter(x=[0, 5, 10], y=[100, 150, 200], mode="markers"),

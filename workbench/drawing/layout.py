@@ -264,9 +264,8 @@ class _Drawing:
             if x.look.get("side") == "top":
                 needs.append(self._deep(x) - (1 - y.domain[1]) * inner)
         self.titles = max(needs)
-        bars = [scale for scale in self.scales.values() if scale.title]
-        if bars:
-            needs.append(20.0)
+        titles = (lines(scale.title) for scale in self.scales.values() if scale.title)
+        needs.extend(8 + block(title, SMALL)[1] for title in titles)
         if self.legend_rows:
             self.titles = max(needs)
             needs.append(self.titles + 19 * len(self.legend_rows) + 4)

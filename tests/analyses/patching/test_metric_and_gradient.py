@@ -48,6 +48,9 @@ def test_a_metric_that_is_not_a_number_for_each_row_is_refused() -> None:
         wb.patch(model, CLEAN, CORRUPT, metric=lambda logits: logits)
     with pytest.raises(WorkbenchError, match="metric"):
         wb.patch(model, CLEAN, CORRUPT, "were", metric=lambda logits: logits[:, 0])
+    with pytest.raises(WorkbenchError, match="the metric is") as same:
+        wb.patch(model, CLEAN, CORRUPT, metric=lambda logits: logits[:, 0] * 0)
+    assert "target" not in str(same.value)  # a target next to a metric is refused
     with pytest.raises(WorkbenchError, match="method"):
         wb.patch(model, CLEAN, CORRUPT, method="fast")  # type: ignore[arg-type]
 

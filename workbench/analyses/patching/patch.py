@@ -510,14 +510,15 @@ def patch_predictions(
     found = patch_effects(
         clean, corrupt, chosen, what, by=by, method=method, on_progress=on_progress
     )
+    is_own = isinstance(chosen, OwnTarget)
     if not found.is_restorable:
         raise _nothing_to_restore(
             clean,
-            f"the {chosen.measure} is (nearly) the same for both texts: {found.clean:.4f} and "
-            f"{found.corrupt:.4f}",
+            f"the {'metric' if is_own else chosen.measure} is (nearly) the same for both texts: "
+            f"{found.clean:.4f} and {found.corrupt:.4f}",
             notes,
+            "take another metric" if is_own else "name a target and another choice with against",
         )
-    is_own = isinstance(chosen, OwnTarget)
     in_nats = chosen.measure != "probability" and clean.kind != "score" and not is_own
     is_distinguished = not in_nats or abs(found.difference) > MARGIN
     if not is_distinguished:
@@ -562,13 +563,14 @@ def _require_different(clean: Prediction, corrupt: Prediction, notes: Sequence[s
     raise _nothing_to_restore(clean, "the model reads the same pieces of both texts", notes)
 
 
-def _nothing_to_restore(clean: Prediction, what: str, notes: Sequence[str]) -> WorkbenchError:
+def _nothing_to_restore(
+    clean: Prediction, what: str, notes: Sequence[str], other: str = ""
+) -> WorkbenchError:
     return WorkbenchError(
         " ".join([f"{what}, so there is nothing to restore.", *dict.fromkeys(notes)]),
         code="texts-not-different",
         where=clean.model.name,
-        remedy="Exchange a word on which the prediction depends, or name a target and another "
-        "choice with against.",
+        remedy=f"Exchange a word on which the prediction depends{other and f', or {other}'}.",
     )
 
 
