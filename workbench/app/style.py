@@ -249,10 +249,10 @@ if (!window.workbenchKeys) {
     ".st-key-beside [data-testid=stColumn]";
   document.addEventListener("keydown", (event) => {
     const at = event.composedPath()[0];
-    // A line of text has no use for these keys: after a sentence is typed, they step and leave as before.
+    // A line of text has no use for these keys, so they act after a sentence is typed.
     const line = /^(Page|Escape)/.test(event.key) && at.matches?.("[data-testid=stTextInputField]");
-    const busy = (line ? at.parentElement : at).closest?.("input, textarea, select, [role=listbox], " +
-      "[role=dialog], [contenteditable], [role=grid], canvas, svg");
+    const busy = (line ? at.parentElement : at).closest?.("input, textarea, select, " +
+      "[role=listbox], [role=dialog], [contenteditable], [role=grid], canvas, svg");
     if (new URLSearchParams(location.search).get("present") !== "1" || event.defaultPrevented ||
         busy || event.ctrlKey || event.metaKey || event.altKey) return;
     const step = { ArrowRight: 1, PageDown: 1, ArrowLeft: -1, PageUp: -1 }[event.key];
