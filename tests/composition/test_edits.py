@@ -9,7 +9,7 @@ import workbench as wb
 from tests.composition.producers import PRIMER
 from tests.composition.test_matrix import EXPERIMENT_SETTINGS, corpus_of, home  # noqa: F401
 from workbench import WorkbenchError
-from workbench.models.head_removal import probe
+from workbench.models.net_parts import probe
 
 EDIT = "mini:bert@edit:1.mlp=0.5,3.2=0"
 EDIT_OF_HEAD = "mini:bert@edit:3.2=0"
