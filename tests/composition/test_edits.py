@@ -9,8 +9,10 @@ import workbench as wb
 from tests.composition.producers import PRIMER
 from tests.composition.test_matrix import EXPERIMENT_SETTINGS, corpus_of, home  # noqa: F401
 from workbench import WorkbenchError
+from workbench.models.net_parts import probe
 
 EDIT = "mini:bert@edit:1.mlp=0.5,3.2=0"
+EDIT_OF_HEAD = "mini:bert@edit:3.2=0"
 SLOW = ("attribution", "contributions", "edge-probing", "finetune", "head-pruning",
         "neighbours", "geometry")  # fmt: skip
 
@@ -73,3 +75,15 @@ def test_a_request_with_a_wrong_edit_is_refused_before_it_runs(tmp_path: Path) -
             run("profile", f"mini:bert@edit:{edit}")
         assert caught.value.code == code
     assert not (tmp_path / "runs").exists() or not any((tmp_path / "runs").glob("profile*"))
+
+
+def test_a_model_is_edited_while_an_explanation_reads_other_vectors_with_it() -> None:
+    """As when the app goes on to a head while the page before still explains a prediction."""
+    model: Any = wb.load("mini:bert", device="cpu")
+    vectors = model.input_vectors(probe(model.net))
+    with model.reading({stack: 0 * each for stack, each in vectors.items()}):
+        edited = model.edited("3.2=0")
+    text = "The girls [MASK] tall."
+    expected = wb.fill(wb.load(EDIT_OF_HEAD, device="cpu"), text).first
+    found = wb.fill(edited, text).first
+    assert (found.text, found.probability) == (expected.text, expected.probability)

@@ -248,8 +248,11 @@ if (!window.workbenchKeys) {
   const parts = "[data-testid=stPlotlyChart], [data-testid=stBidiComponentIsolated], h1, h2, h3, " +
     ".st-key-beside [data-testid=stColumn]";
   document.addEventListener("keydown", (event) => {
-    const busy = event.composedPath()[0].closest?.("input, textarea, select, [role=listbox], " +
-      "[role=dialog], [contenteditable], [role=grid], canvas, svg");
+    const at = event.composedPath()[0];
+    // A line of text has no use for these keys, so they act after a sentence is typed.
+    const line = /^(Page|Escape)/.test(event.key) && at.matches?.("[data-testid=stTextInputField]");
+    const busy = (line ? at.parentElement : at).closest?.("input, textarea, select, " +
+      "[role=listbox], [role=dialog], [contenteditable], [role=grid], canvas, svg");
     if (new URLSearchParams(location.search).get("present") !== "1" || event.defaultPrevented ||
         busy || event.ctrlKey || event.metaKey || event.altKey) return;
     const step = { ArrowRight: 1, PageDown: 1, ArrowLeft: -1, PageUp: -1 }[event.key];

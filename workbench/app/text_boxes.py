@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from workbench.app import choice
 from workbench.app.runs import run_list
@@ -34,13 +35,15 @@ def text_in_address(
 
     A bound box would write over the former address. Another text removes the `cleared` choices.
     """
+    context = get_script_run_ctx()
+    page = context and context.page_script_hash  # what a box of another page has is not in this one
     current, box, shown = st.query_params.get(key, default), f"{key} box", f"{key} in the box"
-    if st.session_state.get(shown) != current or box not in st.session_state:
-        st.session_state[box] = st.session_state[shown] = current
+    if st.session_state.get(shown) != (page, current) or box not in st.session_state:
+        st.session_state[box], st.session_state[shown] = current, (page, current)
 
     def typed() -> None:
         text = str(st.session_state.get(box) or " ")  # "" would be the default
-        st.session_state[shown] = text
+        st.session_state[shown] = page, text
         run_list.set_query(key, None if text == default else text, cleared)
 
     st.text_input(label, key=box, live=TYPED_AT, on_change=typed, **look)

@@ -530,7 +530,8 @@ class HuggingFace(Transformer):
         )
 
         def replace_output(table: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
-            given = waiting[table].pop(0) if waiting[table] else None
+            left = waiting.get(table)  # None: a copy that another thread makes has this hook too
+            given = left.pop(0) if left else None
             if given is None:
                 return output
             if self.sequence_first:
