@@ -180,6 +180,9 @@ def test_every_experiment_has_a_page() -> None:
     pages = {path.stem for path in (ROOT / "docs" / "analyses").glob("*.md")}
     without = sorted(set(built_in_experiments()) - pages)
     assert not without, f"write docs/analyses/NAME.md of {without}"
+    nav = (ROOT / "mkdocs.yml").read_text("utf-8")
+    unlisted = sorted(page for page in pages if f" analyses/{page}.md\n" not in nav)
+    assert not unlisted, f"add the pages of {unlisted} to `nav` of mkdocs.yml"
 
 
 PARTS = ("Definition", "Finding", "How to read the figure", "Settings that matter", "Trap")

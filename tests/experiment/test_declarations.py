@@ -75,6 +75,7 @@ def test_the_code_of_every_experiment_takes_its_settings(name: str) -> None:
     if kind.fits is not None:
         assert callable(kind.fits.function)
     assert kind.drawings()
+    assert kind.title and kind.findings, f"give {name} a `title` and `findings`"
 
 
 @pytest.mark.parametrize("first", ["workbench.corpora", "spacy"])

@@ -18,6 +18,7 @@ from tests.runs.conftest import wait_until
 from tests.tiny import tiny_bert
 from workbench.experiment import Inputs, Progress, Table
 from workbench.experiment.definition import EXPERIMENTS
+from workbench.runs import status
 from workbench.runs.interactive.progress import _cell
 from workbench.runs.run import Run
 
@@ -110,7 +111,16 @@ def test_random_numbers_of_the_session_go_on() -> None:
 
 
 @pytest.mark.parametrize("pass_on", [False, True])
-def test_progress_of_a_run_in_this_process_is_told_while_it_goes_on(pass_on: bool) -> None:
+def test_progress_of_a_run_in_this_process_is_told_while_it_goes_on(
+    pass_on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = status.write
+
+    def write(*what: Any) -> None:  # who follows the run looks before it goes on
+        written(*what)
+        time.sleep(0.3)
+
+    monkeypatch.setattr(status, "write", write)
     seen: list[Any] = []
     cell = wb.experiment(lengths)
     told = threading.Event()

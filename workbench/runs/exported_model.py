@@ -109,7 +109,7 @@ def export_model(
     require_choice("form", form, Form)
     target = user_path(folder)
     _require_free(target, force)
-    ref = os.fspath(model) if isinstance(model, str | os.PathLike) else None
+    ref = _reference(model)
     origin = _origin(ref) if ref is not None else None
     opened: Any = model if ref is None else load(ref, "cpu", "fp32")
     chosen = require_plain(with_objective(opened, objective))
@@ -176,6 +176,11 @@ def _require_free(target: Path, force: bool) -> None:
             where=str(target),
             remedy="Name another folder.",
         )
+
+
+def _reference(named: object) -> str | None:
+    """A reference that a caller gave instead of an open model."""
+    return os.fspath(named) if isinstance(named, str | os.PathLike) else None
 
 
 def _origin(ref: str) -> model_card.Origin | None:

@@ -391,13 +391,14 @@ class Journal:
     def becomes(self, state: State, **facts: Any) -> None:
         """Set and write a new state of the run."""
         now = replace(self.status, state=state, **facts)
+        text = now.failure.what if now.failure else ""
+        # first: who follows a run reads its events for the last time once it has ended
+        add_event(self.folder, "state", state=state, text=text)
         write(self.folder, now)
         self.status = now
         if state == "running":
             self._began = time.monotonic()
             self._stage, self._stages = ("", 0), Counter()
-        failure = self.status.failure
-        add_event(self.folder, "state", state=state, text=failure.what if failure else "")
 
     def __call__(
         self,
