@@ -312,3 +312,8 @@ def test_a_lesson_is_presented_with_keys(page: Page, app_url: str) -> None:
     expect(page.get_by_text("1 of 6.")).to_be_visible()
     page.get_by_role("button", name="Leave the lesson").click()
     expect(page).not_to_have_url(re.compile("lesson="))
+    page.goto(f"{app_url}/?lesson=what-heads-do&tour=6&present=1")
+    page.get_by_role("link", name="head 1.4").click()
+    expect(page).to_have_url(re.compile("attention.*present=1"))
+    page.get_by_role("link", name="Back to the lesson").click()
+    expect(page.get_by_text("6 of 6.")).to_be_visible()

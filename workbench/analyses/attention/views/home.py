@@ -10,6 +10,7 @@ import streamlit as st
 
 from workbench.app import choice
 from workbench.app.frame.home import Look
+from workbench.app.navigation import PRESENT
 from workbench.app.tables_and_figures import kind
 from workbench.app.text import as_html
 from workbench.core.findings import plural
@@ -40,6 +41,20 @@ _STYLE = """<style>
 .all-heads > .line { top: auto; align-self: stretch; display: grid; align-content: center; }
 .all-heads > span:first-child { z-index: 2; align-self: stretch; }
 </style>"""
+# A link in HTML loads the page anew, which forgets a lesson and its answers; a step of the history
+# does not.
+_OPEN = """<script>
+if (!window.workbenchHeads) {
+  window.workbenchHeads = true;
+  document.addEventListener("click", (event) => {
+    const way = event.target.closest?.(".all-heads a");
+    if (!way || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    history.pushState({}, "", way.href);
+    dispatchEvent(new PopStateEvent("popstate"));
+  });
+}
+</script>"""
 
 
 def width(model: "Model") -> float:
@@ -56,6 +71,7 @@ def width(model: "Model") -> float:
 def draw(ref: str, model: "Model", doc: "Doc", typed: str) -> None:
     """Draw the map of every head, each with a link to the page Attention."""
     st.html(_STYLE)
+    st.html(_OPEN, unsafe_allow_javascript=True)
     if not model.sites:
         st.text(f"{model.without_heads}.")
         return
@@ -70,7 +86,9 @@ def draw(ref: str, model: "Model", doc: "Doc", typed: str) -> None:
     layers, heads = numbers(maps, group)
     step = -(-len(layers) * len(heads) // MOST)  # every so many layers, if there are many heads
     grid = grid_of(maps, group, Options(layers=tuple(layers[::step])))
-    st.html(head_maps(grid, kind(), {**choice.in_url(), "from": "Your own text", "text": typed}))
+    on = {PRESENT: "1"} if st.query_params.get(PRESENT) == "1" else {}
+    address = {**choice.in_url(), "from": "Your own text", "text": typed, **on}
+    st.html(head_maps(grid, kind(), address))
     names = "columns are layers, rows" if grid.layers_across else "rows are layers, columns"
     shown, every = len(grid.rows) * len(grid.columns), sum(site.heads for site in model.sites)
     some = f"{shown:,} of {every:,} heads; the page Attention has all"
