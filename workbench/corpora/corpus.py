@@ -108,7 +108,9 @@ class Corpus(Displayed):
                 f"there is no split {split!r}.",
                 code="split-not-found",
                 where=self.name,
-                remedy=did_you_mean(split, self.splits),
+                remedy="Leave the split out to read all of them."
+                if split == "all"
+                else did_you_mean(split, self.splits),
             )
         limit = _checked(limit)
         names = [split] if split is not None else list(self.splits)
