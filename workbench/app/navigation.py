@@ -89,11 +89,16 @@ def _target(page: Page) -> Any:
     return _file(page) if _guest(page) is None else streamlit_page(page)
 
 
+def presented() -> dict[str, str]:
+    """The part of an address that keeps a presentation going; empty outside of one."""
+    return {PRESENT: "1"} if st.query_params.get(PRESENT) == "1" else {}
+
+
 def link(name: str, label: str, **look: Any) -> None:
     """Draw a link to a page, if it is there. A presentation goes on there."""
     if (page := named(name)) is not None:
-        if st.query_params.get(PRESENT) == "1":
-            look["query_params"] = {**(look.get("query_params") or {}), PRESENT: "1"}
+        if on := presented():
+            look["query_params"] = {**(look.get("query_params") or {}), **on}
         st.page_link(_target(page), label=label, **look)
 
 

@@ -12,7 +12,6 @@ from streamlit.errors import StreamlitAPIException
 from workbench.app import choice, glossary, navigation, selection
 from workbench.app.frame import lessons
 from workbench.app.frame.lessons import LESSON, STEP, Lesson, Task
-from workbench.app.navigation import PRESENT
 from workbench.app.text import plain
 from workbench.core.findings import listing
 
@@ -39,7 +38,7 @@ def begin(name: str, label: str, icon: str, present: bool = False) -> None:
     """Draw a link to the first step of a lesson."""
     shown = lessons.found(name)
     if shown and shown.steps:
-        query = address_of(name, shown, 0) | ({PRESENT: "1"} if present else {})
+        query = address_of(name, shown, 0) | ({navigation.PRESENT: "1"} if present else {})
         page = shown.steps[0].page
         navigation.link(page, label, icon=f":material/{icon}:", query_params=query)
 
@@ -47,8 +46,7 @@ def begin(name: str, label: str, icon: str, present: bool = False) -> None:
 def address_of(name: str, shown: Lesson, number: int) -> dict[str, str]:
     """Return the query parameters of a step."""
     which = {LESSON: name} if name else {}
-    on = {PRESENT: "1"} if st.query_params.get(PRESENT) == "1" else {}
-    return {**shown.steps[number].address, **which, STEP: str(number + 1), **on}
+    return {**shown.steps[number].address, **which, STEP: str(number + 1), **navigation.presented()}
 
 
 def draw(page: str) -> None:

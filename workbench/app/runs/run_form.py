@@ -15,6 +15,7 @@ from workbench.app import cache, choice, ways_on
 from workbench.app.runs import run_list
 from workbench.app.text import errors_shown, plain, shortened, show_error
 from workbench.core.errors import WorkbenchError
+from workbench.core.findings import capital
 from workbench.core.names import Kind
 from workbench.core.objectives import described, name_of
 from workbench.experiment.definition import EXPERIMENTS, PLURALS, Experiment, counted
@@ -262,8 +263,7 @@ def draw_problems(checked: Preview, models: Refs) -> None:
     starter.keep_ready()  # a run is likely to be started soon
     for problem in checked.problems:
         if problem.code == AMBIGUOUS:  # nothing is wrong yet
-            what = problem.what[:1].upper() + problem.what[1:]
-            st.info(f"{plain(what)} Choose the one to predict.")
+            st.info(f"{plain(capital(problem.what))} Choose the one to predict.")
         else:
             show_error(problem)
     if any(problem.code == "model-unsupported" for problem in checked.problems):

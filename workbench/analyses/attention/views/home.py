@@ -8,9 +8,8 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from workbench.app import choice
+from workbench.app import choice, navigation
 from workbench.app.frame.home import Look
-from workbench.app.navigation import PRESENT
 from workbench.app.tables_and_figures import kind
 from workbench.app.text import as_html
 from workbench.core.findings import plural
@@ -86,8 +85,7 @@ def draw(ref: str, model: "Model", doc: "Doc", typed: str) -> None:
     layers, heads = numbers(maps, group)
     step = -(-len(layers) * len(heads) // MOST)  # every so many layers, if there are many heads
     grid = grid_of(maps, group, Options(layers=tuple(layers[::step])))
-    on = {PRESENT: "1"} if st.query_params.get(PRESENT) == "1" else {}
-    address = {**choice.in_url(), "from": "Your own text", "text": typed, **on}
+    address = {**choice.in_url(), "from": "Your own text", "text": typed, **navigation.presented()}
     st.html(head_maps(grid, kind(), address))
     names = "columns are layers, rows" if grid.layers_across else "rows are layers, columns"
     shown, every = len(grid.rows) * len(grid.columns), sum(site.heads for site in model.sites)
