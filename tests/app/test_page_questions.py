@@ -63,6 +63,16 @@ def test_a_start_has_what_is_asked_and_the_command(monkeypatch: pytest.MonkeyPat
     assert begun[0][3] == {"max_sentences": 200}
 
 
+def test_a_new_run_has_the_inputs_that_its_form_showed(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Any] = []
+    monkeypatch.setattr(run_form, "begin", lambda arguments: begun.append(arguments) or "none")
+    app = opened("experiments", experiment="errors", model="mini:gpt", corpus="primer:size=40")
+    app.session_state["corpus"] = "primer"  # as above
+    app.session_state["model"] = "mini:bert"
+    next(each for each in app.button if each.label in ("Run", "Show result")).click().run()
+    assert begun[0][:3] == ("errors", ("mini:gpt",), ("primer:size=40",))
+
+
 def test_a_label_is_to_be_chosen_before_anything_is_wrong(tmp_path: Path) -> None:
     rows = "".join(f"fine words {n},{'ab'[n % 2]},{'xy'[n % 2]}\n" for n in range(8))
     (tmp_path / "two.csv").write_text(f"text,kind,mood\n{rows}")

@@ -186,6 +186,12 @@ def test_a_difference_of_facts_needs_no_test() -> None:
     assert more[0].verdict == "supported" and "200 in A, 300 in B (+100)" in more[0].claim
     assert same[0].verdict == "not supported" and "no change" in same[0].claim
     assert "supported in" not in summary({"": [words[:1], words[1:2]]})[0].claim
+    length = [
+        Finding(f"{n} words.", n, None, None, "supported", "sizes", measure="mean length")
+        for n in (8.5, 9.0)
+    ]
+    (longer,) = changes({"A": length[:1], "B": length[1:]})
+    assert longer.verdict == "undecided" and "no intervals" in longer.decided_by
 
 
 def test_the_best_rows_of_two_runs_are_named_and_not_tested_against_each_other() -> None:

@@ -91,7 +91,12 @@ def _target(page: Page) -> Any:
 
 def presented() -> dict[str, str]:
     """The part of an address that keeps a presentation going; empty outside of one."""
-    return {PRESENT: "1"} if st.query_params.get(PRESENT) == "1" else {}
+    return {PRESENT: "1"} if is_presenting() else {}
+
+
+def is_presenting() -> bool:
+    """Whether the page is shown to an audience."""
+    return st.query_params.get(PRESENT) == "1"
 
 
 def link(name: str, label: str, **look: Any) -> None:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import streamlit as st
 
-from workbench.app import glossary
-from workbench.app.navigation import PRESENT
+from workbench.app import glossary, navigation
 from workbench.app.text import plain
 from workbench.core.errors import WorkbenchError
 from workbench.drawing.layout import with_filled_shares
@@ -233,7 +232,7 @@ def draw_figure(drawing: "Drawing", key: str, pointed: "Callable[[], None] | Non
     `pointed` is called when the user clicks a mark; `points` then returns which one. On a phone,
     figures of more than two panels in a row scroll sideways, and say so.
     """
-    is_large = st.query_params.get(PRESENT) == "1"
+    is_large = navigation.is_presenting()
     figure = _finished(repr(drawing.plain), kind(), is_large, drawing)
     across = _across(figure)
     with st.container(key=f"drawn-{min(across, WIDE)} {key}", gap="small"):
@@ -293,7 +292,7 @@ def _width(figure: Any) -> Any:
     """The width that a map of few cells is limited to; other figures fill the page."""
     meta = figure.layout.meta
     widest = meta.get(WIDEST) if isinstance(meta, dict) else None
-    limited = isinstance(widest, int) and widest > 0 and st.query_params.get(PRESENT) != "1"
+    limited = isinstance(widest, int) and widest > 0 and not navigation.is_presenting()
     return widest if limited else "stretch"
 
 

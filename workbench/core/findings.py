@@ -489,13 +489,14 @@ def _change(first: str, old: Finding, letter: str, new: Finding, several: bool) 
     )
     if moved:
         claim += f"; {_row(old, new)} in {first}, {_row(new, old)} in {letter}"
-    is_fact = interval is None and (a == b or old.null is None)
+    is_count = old.null is None and unit not in SCALED and a.is_integer() and b.is_integer()
+    is_fact = interval is None and (a == b or is_count)
     verdict: Verdict
     if moved:  # the best of many in each run: a difference of the two is no test of either
         verdict = "undecided"
     elif interval is not None:
         verdict = judged(interval[0] > 0 or interval[1] < 0)
-    elif is_fact:  # such as a number of words, needs no test
+    elif is_fact:  # a number of words needs no test; a mean does
         verdict = judged(a != b)
     else:
         verdict = "undecided"

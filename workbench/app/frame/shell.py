@@ -10,7 +10,7 @@ import streamlit as st
 from workbench.app import choice, navigation, selection
 from workbench.app.frame import jobs, lesson_card
 from workbench.app.library import picker
-from workbench.app.navigation import PRESENT
+from workbench.app.navigation import PRESENT, is_presenting
 from workbench.app.style import draw as draw_style
 from workbench.app.style import draw_present
 from workbench.app.text import tab_named
@@ -82,11 +82,6 @@ def _phone_bar() -> None:
             for page in members:
                 if not page.on_phone:
                     navigation.link(page.name, page.title, icon=f":material/{page.icon}:")
-
-
-def is_presenting() -> bool:
-    """Whether the page is shown to an audience."""
-    return st.query_params.get(PRESENT) == "1"
 
 
 def present(on: bool = True) -> None:

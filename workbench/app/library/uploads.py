@@ -30,20 +30,6 @@ if TYPE_CHECKING:
     from workbench.corpora.readers.tables import ColumnNames
     from workbench.corpora.validate import Fault
 
-ENDINGS = [
-    ".conllu",
-    ".conll",
-    ".bio",
-    ".csv",
-    ".tsv",
-    ".jsonl",
-    ".json",
-    ".txt",
-    ".spacy",
-    ".mrg",
-    ".ptb",
-    ".parse",
-]
 PAGE = "page"  # the place of an upload that is not in the top bar
 
 
@@ -300,6 +286,8 @@ def _header(file: "UploadedFile | Path") -> "ColumnNames":
 
 def draw_corpus_upload(place: str = PAGE) -> None:
     """Draw the upload of the files of one corpus, in one of the places that have it."""
+    from workbench.corpora.formats import formats
+
     turn = st.session_state.setdefault("corpus-turn", 0)
     files = st.file_uploader(
         "Files of one corpus",
@@ -312,10 +300,10 @@ def draw_corpus_upload(place: str = PAGE) -> None:
     if not files:
         return
     for file in files:
-        if not file.name.lower().endswith(tuple(ENDINGS)):
+        if not file.name.lower().endswith(tuple(formats())):
             st.error(
                 f"{plain(file.name, 80)}: the file extension is unknown. Known: "
-                f"{', '.join(ENDINGS)}. Save a spreadsheet as CSV, in UTF-8.",
+                f"{', '.join(formats())}. Save a spreadsheet as CSV, in UTF-8.",
                 icon=":material/error:",
             )
             return

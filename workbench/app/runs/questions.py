@@ -336,7 +336,7 @@ def _start(
                 icon=":material/play_arrow:" if preset == STANDARD else ":material/bolt:",
                 disabled=bool(problems),
                 key=f"{label} {recipe.name}",
-                on_click=_as_shown,
+                on_click=choice.choose_as_shown,
                 args=(models[0], *corpora),
             ):
                 _begin([(name, each[1], corpora, changes, {}) for each in arguments], runs)
@@ -362,13 +362,6 @@ def _time(
     times = [new_run.estimated(experiment, changes, *each[1:3]) for each in arguments]
     words = list(dict.fromkeys(each.in_words for each in times if each is not None))
     return plain(" and ".join(words))
-
-
-def _as_shown(model: str, *corpora: str) -> None:
-    """Choose again what a button was drawn for: the browser may send an older choice of the bar."""
-    choice.choose_model(model)
-    for ref in corpora[:1]:
-        choice.choose_corpus(ref)
 
 
 def _begin(arguments: Sequence[run_form.RequestArguments], runs: "Sequence[Run | None]") -> None:

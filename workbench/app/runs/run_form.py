@@ -251,6 +251,8 @@ def offer(arguments: RequestArguments, command: Any) -> bool:
             icon=":material/play_arrow:",
             disabled=bool(checked.problems),
             key=f"Run {arguments[0]}",
+            on_click=choice.choose_as_shown,
+            args=(choice.model(), choice.corpus()),
         )
         if checked.name and not checked.problems:
             text = "Result is stored" if checked.is_done else "Ready to run"
