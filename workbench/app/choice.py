@@ -59,8 +59,7 @@ def begin_with(is_typed: bool) -> None:
     Where a text is typed it is one that has read English, elsewhere the one with built-in results,
     unless a model was chosen. A link keeps its model: without one, that with built-in results.
     """
-    context = get_script_run_ctx()
-    page = context and context.page_script_hash
+    page = open_page()
     before = st.session_state.get(_BEGUN)
     st.session_state[_BEGUN] = page
     if before == page or st.session_state.get(_CHOSEN):
@@ -71,6 +70,11 @@ def begin_with(is_typed: bool) -> None:
     is_by_bar = before is not None and not st.query_params.keys() - {MODEL, CORPUS}
     if not is_typed and is_by_bar and current == FIRST_READER:
         st.session_state[_NEXT + MODEL] = FIRST_MODEL
+
+
+def open_page() -> str | None:
+    """What tells the open page from others; None without a browser."""
+    return context.page_script_hash if (context := get_script_run_ctx()) else None
 
 
 def choose(more: Callable[[Kind], None] | None = None) -> None:
@@ -185,8 +189,7 @@ def place_of_popover(n_choices: int) -> "DeltaGenerator":
 
 def _is_new_page() -> bool:
     """Whether another page was drawn before."""
-    context = get_script_run_ctx()
-    page = context and context.page_script_hash
+    page = open_page()
     before = st.session_state.get(_PAGE)
     st.session_state[_PAGE] = page
     return before not in (None, page)

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 import streamlit as st
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from workbench.app import choice
 from workbench.app.runs import run_list
@@ -35,8 +34,7 @@ def text_in_address(
 
     A bound box would write over the former address. Another text removes the `cleared` choices.
     """
-    context = get_script_run_ctx()
-    page = context and context.page_script_hash  # what a box of another page has is not in this one
+    page = choice.open_page()  # what a box of another page has is not in this one
     current, box, shown = st.query_params.get(key, default), f"{key} box", f"{key} in the box"
     if st.session_state.get(shown) != (page, current) or box not in st.session_state:
         st.session_state[box], st.session_state[shown] = current, (page, current)

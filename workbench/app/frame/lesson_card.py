@@ -186,16 +186,14 @@ def _go(address: Mapping[str, str]) -> None:
 
     A choice that is bound to a box is set in the box.
     """
+    _choose(address)
     for key, value in address.items():
-        if key == choice.MODEL:
-            choice.choose_model(value)
-        elif key == choice.CORPUS:
-            choice.choose_corpus(value)
-        else:
-            try:
-                st.query_params[key] = value
-            except StreamlitAPIException:
-                st.session_state[key] = value
+        if key in (choice.MODEL, choice.CORPUS):
+            continue
+        try:
+            st.query_params[key] = value
+        except StreamlitAPIException:
+            st.session_state[key] = value
 
 
 def _end(name: str, shown: Lesson) -> None:
