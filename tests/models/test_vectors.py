@@ -180,7 +180,9 @@ def test_a_fault_in_a_binary_file_is_named_by_its_word(
     assert what in caught.value.what
 
 
-@pytest.mark.parametrize("content", [gzip.compress(text())[:-20], text()])
+@pytest.mark.parametrize(
+    "content", [gzip.compress(text())[:-20], text()], ids=["cut off", "not compressed"]
+)
 def test_a_gzip_file_that_is_cut_off_or_none_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "vectors.txt.gz").write_bytes(content)
     with pytest.raises(WorkbenchError, match="cannot be read"):
