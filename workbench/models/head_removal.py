@@ -369,7 +369,7 @@ def _require_whole_units(model: Transformer, modules: Sequence[Part], kept: Kept
 # new one computes no attention, counts as an attention call, and keeps a generation cache as long
 # as the text. T5's first layer still computes the position bias for the other layers.
 
-_CACHES = ("past_key_values", "layer_past")
+_CACHES = ("cache", "past_key_values", "layer_past")  # names in versions of transformers
 LONGFORMER = "LongformerSelfAttention"
 _SOURCES = ("key_value_states", "encoder_hidden_states")
 
@@ -391,17 +391,16 @@ def empty(module: nn.Module, output: str) -> None:
         running = current()
         if running is not None and not hooked:
             running.next_site(0, 0)
-        cached = next(
-            (arguments[name] for name in _CACHES if arguments.get(name) is not None), None
-        )
-        if cached is not None:
-            source = next(
-                (arguments[name] for name in _SOURCES if arguments.get(name) is not None), None
-            )
-            _extend_cache(self, cached, states, source)
+        if (cached := _first(arguments, _CACHES)) is not None:
+            _extend_cache(self, cached, states, _first(arguments, _SOURCES))
         return outputs(self, states, _bias_only(getattr(self, output, None), states), arguments)
 
     module.forward = MethodType(forward, module)
+
+
+def _first(arguments: dict[str, Any], names: tuple[str, ...]) -> Any:
+    """The first of these arguments that is given."""
+    return next((arguments[name] for name in names if arguments.get(name) is not None), None)
 
 
 def _bias_only(projection: Any, states: Tensor) -> Tensor:
@@ -452,7 +451,7 @@ def _t5(module: Any, states: Tensor, output: Tensor, arguments: dict[str, Any]) 
     bias = arguments.get("position_bias")
     if bias is None:
         source = arguments.get("key_value_states")
-        cached = arguments.get("past_key_values")
+        cached = _first(arguments, _CACHES)
         before = 0
         if cached is not None and source is None:
             before = int(cached.get_seq_length(module.layer_idx)) - states.shape[1]
