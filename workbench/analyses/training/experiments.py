@@ -75,7 +75,7 @@ class Training(Settings):
         description="Training time, such as 90s, 5m or 2h (default 5m, unless steps is set).",
     )
     steps: int | None = Field(
-        None, ge=1, description="Number of training steps, instead of time_budget."
+        None, ge=1, description="Number of training steps, instead of a training time."
     )
     size: Literal["tiny", "mini", "small", "base"] = Field(
         "mini", description="Model size: about 0.2, 1, 14 or 110 million parameters (default mini)."
