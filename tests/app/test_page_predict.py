@@ -54,6 +54,16 @@ def test_directions_have_their_built_in_results(model: str, found: str) -> None:
 
 
 @pytest.mark.usefixtures("home")
+def test_no_word_is_the_most_important_where_none_matters() -> None:
+    text = "The girls did not visit it."
+    app = opened("predict", model="mini:bert@random", text=text, view="What if?")
+    app.query_params["view"] = "Why?"
+    app.session_state["view"] = "Why?"
+    assert "No single word matters" in said(app.run())
+    assert "most important word" not in said(app).lower()
+
+
+@pytest.mark.usefixtures("home")
 def test_hiding_each_word_waits_to_be_chosen_where_it_is_costly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

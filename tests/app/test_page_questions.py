@@ -106,6 +106,14 @@ def test_the_second_model_can_be_compared_with_the_first(first: str, second: str
     assert box.value == second
 
 
+def test_what_training_changed_is_asked_from_before_to_after() -> None:
+    app = opened("questions", question="change", model="mini:bert")
+    boxes = {each.label: each.value for each in app.selectbox}
+    assert boxes["Model before training"] == "mini:bert@random"
+    assert boxes["Model after training"] == "mini:bert"
+    assert "forgets" not in said(app) and "CKA" in said(app)  # the built-in result, in this order
+
+
 def test_models_with_different_tokenizers_are_refused_before_they_run() -> None:
     app = opened("questions", question="better", model="mini:bert", other="novels:bert")
     assert "have different tokenizers" in said(app)

@@ -252,6 +252,22 @@ def test_a_sample_that_grows_takes_as_long_as_its_first_step_up_to_its_limit() -
     assert short is not None and (short.seconds, short.first) == (trees.first, 0)
 
 
+@pytest.mark.usefixtures("home")
+def test_a_training_takes_the_time_that_it_is_given() -> None:
+    train = EXPERIMENTS["train"]
+    given = [
+        new_run.estimated(train, changes, (), ("primer",))
+        for changes in ({}, {"time_budget": "1m"}, {"steps": 40})
+    ]
+    assert [each and each.seconds for each in given] == [300.0, 60.0, None]
+
+
+@pytest.mark.usefixtures("home")
+def test_what_a_model_needs_is_no_condition_where_none_is_needed() -> None:
+    form = said(opened("experiments", experiment="train", corpus="primer:size=40"))
+    assert "With a model, it requires a model of the family" in form
+
+
 def test_nothing_is_claimed_of_what_is_not_known() -> None:
     request = Size(("bert",), ("ewt",), 0, 0, {})
     assert estimate(request, []) is None

@@ -133,6 +133,7 @@ class Recipe:
         experiment: What is run.
         models: The number of models that it needs.
         is_apart: Whether each model gets a run of its own; else one run has them all.
+        is_trained: Whether the model of the top bar is the second one, trained from the other.
         example: References of models, then of a corpus, that have what the question needs.
         settings: Settings of the experiment other than the defaults.
         asks: Draws further choices, given the models and the address; returns what the
@@ -157,6 +158,7 @@ class Recipe:
     experiment: str
     models: int = 1
     is_apart: bool = False
+    is_trained: bool = False
     example: tuple[str, ...] = ("mini:bert", "primer")
     settings: Mapping[str, Any] = field(default_factory=dict)
     asks: Home = ""

@@ -511,7 +511,7 @@ def _change(first: str, old: Finding, letter: str, new: Finding, several: bool) 
         old.figure,
         measure=f"{old.measure}, {letter} {MINUS} {first}" if several else old.measure,
         unit=unit,
-        decided_by="the same row of both tables: here each run has another best row"
+        decided_by="the same row of both tables: here the numbers are of different rows"
         if moved
         else "runs with several seeds: these numbers have no intervals",
     )

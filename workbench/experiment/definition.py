@@ -131,6 +131,10 @@ class Settings(BaseModel):
             remedy=f"{name}: {about}",
         )
 
+    def in_seconds(self) -> float | None:
+        """Return how long a run may take by these settings; None if they do not say it."""
+        return None
+
     def in_prose(self) -> str:
         """Return the method with these settings in a few sentences, for reports ("": none).
 

@@ -61,7 +61,7 @@ class Compared:
     @property
     def matters(self) -> bool:
         """Whether the removal of any single unit changes the value."""
-        return bool(np.abs(self.first.scores).max() >= SMALLEST)
+        return matters(self.first)
 
     @property
     def chosen(self) -> Attribution:
@@ -141,12 +141,17 @@ def is_costly(prediction: Prediction, by: By) -> bool:
 # --- in words -------------------------------------------------------------------------------------
 
 
+def matters(first: Attribution) -> bool:
+    """Whether the removal of any single unit changes the value, by its leave-one-out map."""
+    return bool(np.abs(first.scores).max() >= SMALLEST)
+
+
 def headline(first: Attribution) -> str:
     """The unit whose removal changes the prediction most, by its leave-one-out map."""
     top = top_unit(first)
     change = abs(first.scores[top])
     what = _what(first)
-    if change < SMALLEST:
+    if not matters(first):
         return (
             f"No single word matters: without any one of them, {what} "
             f"({_shown(first, first.value)}) changes by at most {_points(first, change)}."

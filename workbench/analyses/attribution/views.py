@@ -291,8 +291,9 @@ def _map(side: Side, explained: Explanation) -> None:
     st.markdown(f"**Why {what}?** · {plain(side.name)}")
     if first is not None:
         st.markdown(plain(agreement.headline(first)))
-        about = side.key, explained.target, explained.against
-        selection.say_first(about, "word", "leave-one-out", agreement.top_text(first))
+        if agreement.matters(first):
+            about = side.key, explained.target, explained.against
+            selection.say_first(about, "word", "leave-one-out", agreement.top_text(first))
     elif is_chosen:
         st.caption(
             "Leave-one-out, which hides each word of this text in turn, would take minutes with "

@@ -75,7 +75,7 @@ class Training(Settings):
         description="Training time, such as 90s, 5m or 2h (default 5m, unless steps is set).",
     )
     steps: int | None = Field(
-        None, ge=1, description="Number of training steps, instead of time_budget."
+        None, ge=1, description="Number of training steps, instead of a training time."
     )
     size: Literal["tiny", "mini", "small", "base"] = Field(
         "mini", description="Model size: about 0.2, 1, 14 or 110 million parameters (default mini)."
@@ -188,9 +188,11 @@ class Training(Settings):
         60.0, gt=0, description="Time between checkpoints, such as 5m (default 60 s)."
     )
 
+    def in_seconds(self) -> float | None:
+        return self.time_budget or (None if self.steps else BUDGET)
+
     def in_prose(self) -> str:
-        budget = self.time_budget or BUDGET
-        until = f"{self.steps:,} steps" if self.steps else f"{budget:,.0f} s"
+        until = f"{self.steps:,} steps" if self.steps else f"{self.in_seconds():,.0f} s"
         details = [f"with the objective {self.objective}"] if self.objective else []
         if self.mask_rate:
             details.append(f"with {percent(self.mask_rate)} of pieces masked")
@@ -250,7 +252,7 @@ def recipe_of(settings: Training, seed: int) -> "Recipe":
 
     values = settings.model_dump()
     plan = Plan(
-        seconds=settings.time_budget or (None if settings.steps else BUDGET),
+        seconds=settings.in_seconds(),
         seed=seed,
         checkpoint_seconds=settings.checkpoint_interval,
         **{name: values[name] for name in vars(Plan()).keys() & values.keys()},

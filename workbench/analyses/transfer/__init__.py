@@ -47,6 +47,7 @@ ANALYSIS = Analysis(
             "what it forgot.",
             "drift",
             models=2,
+            is_trained=True,
             example=("mini:bert@random", "mini:bert", "primer"),
             order=7,
         ),

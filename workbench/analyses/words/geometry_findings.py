@@ -110,7 +110,9 @@ def _depth(row: Row, standardised: Row, several: bool) -> Finding:
     finding = _test(row, claim, measure, "contextuality", FORMS, several)
     if finding.verdict != "supported" or row["difference"] * standardised["difference"] > 0:
         return finding
-    other = "a measure that few dimensions do not dominate: both change in other directions"
+    other = (
+        "a measure that few dimensions do not dominate: the two here change in opposite directions"
+    )
     return replace(finding, verdict="undecided", decided_by=other)
 
 

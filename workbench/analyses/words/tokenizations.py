@@ -159,7 +159,7 @@ _PIECES = ["index", "piece", "id", "first", "last", "characters", "word", "speci
 
 def _notes(of: Tokenization) -> Iterator[str]:
     sentences: Mapping[Kind, str] = {
-        "unknown": "Unknown characters",
+        "unknown": "Unknown to the tokenizer",
         "case": "Not said by the pieces: letter case of",
         "white space": "Not said by the pieces: white space",
         "normalised": "Changed by the tokenizer",

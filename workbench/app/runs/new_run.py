@@ -129,7 +129,11 @@ def _draw(
     needs = ", ".join(need.what for need in experiment.needs_for(experiment.settings()))
     about = experiment.about if experiment.about != title else ""
     if needs:
-        about += f" Requires a model with {needs}."
+        about += (
+            f" Requires {needs}."
+            if experiment.models[0]
+            else f" With a model, it requires {needs}."
+        )
     if about:
         st.caption(plain(about))
     models, corpora = run_form.inputs(experiment)
@@ -296,6 +300,10 @@ def estimated(
     one step left a question open. Other runs tell its first step, and its time limit is the bound.
     """
     try:
+        known = changes.keys() & experiment.settings.model_fields.keys()
+        own = experiment.settings.model_validate({name: changes[name] for name in known})
+        if given := own.in_seconds():
+            return Estimate(given)
         size, finished = _size(experiment, changes, models, corpora), _finished(experiment)
         slower = _slowness(tuple(_own()))
         step = estimate(size, finished, slower)

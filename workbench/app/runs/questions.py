@@ -175,11 +175,17 @@ def _one(owner: Analysis, recipe: Recipe) -> None:
 
 
 def _inputs(recipe: Recipe, opened: "Sequence[Run]") -> tuple[Refs, str]:
-    """Draw boxes for the models and the corpus; the first model and the corpus are the chips'."""
-    models = [_box("models", "Model" if recipe.models == 1 else "First model")]
+    """Draw boxes for the models and the corpus; one model and the corpus are the chips'."""
+    label = "Model after training" if recipe.is_trained else "First model"
+    models = [_box("models", label if recipe.models > 1 else "Model")]
     if recipe.models > 1:
         models.append(_second(models[0], recipe, opened))
-    return tuple(models), _box("corpora", "Corpus")
+    return _in_order(recipe, models), _box("corpora", "Corpus")
+
+
+def _in_order(recipe: Recipe, models: Sequence[str]) -> Refs:
+    """The models in the order of the run, of the chip's and the other; and the other way round."""
+    return tuple(reversed(models) if recipe.is_trained else models)
 
 
 def _box(kind: Kind, label: str) -> str:
@@ -222,7 +228,7 @@ def _second(first: str, recipe: Recipe, opened: "Sequence[Run]") -> str:
         run_list.set_query(OTHER, choice.named(picked, "models"))
 
     st.selectbox(
-        "Second model",
+        "Model before training" if recipe.is_trained else "Second model",
         list(dict.fromkeys([ref, *known])),
         key=key,
         accept_new_options=True,
@@ -381,9 +387,10 @@ def _offer_example(recipe: Recipe) -> None:
     *models, corpus = recipe.example
 
     def chosen() -> None:
-        choice.choose_model(models[0])
+        first, *others = _in_order(recipe, models)
+        choice.choose_model(first)
         choice.choose_corpus(corpus)
-        run_list.set_query(OTHER, next(iter(models[1:]), None), (run_list.OPENED,))
+        run_list.set_query(OTHER, next(iter(others), None), (run_list.OPENED,))
 
     st.button(
         f"Try it with {plain(' and '.join(models))} on {plain(corpus)}",

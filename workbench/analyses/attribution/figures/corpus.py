@@ -193,7 +193,8 @@ def _by_method(
         parts.append((method, traces))
     most = int(table.groupby("method").size().max())
     names = {"categoryorder": "array", "categoryarray": list(dict.fromkeys(table[key]))}
-    return choice(parts, 150 + 24 * most, x={"title": title}, y={**DOWN, **names}, margin={"t": 84})
+    look = {"x": {"title": title}, "y": {**DOWN, **names}, "margin": {"t": 84}}
+    return choice(parts, 150 + 24 * most, 1 + 36 / (24 * most), **look)  # above the legend
 
 
 def positions(tables: Tables) -> go.Figure:

@@ -230,11 +230,13 @@ def _unknown_note(key: str, name: str, _model: "Model", _doc: "Doc") -> str:
     pieces = _model.encode(encode([_doc]))
     unknown = pieces.words[_model.unknown_pieces(pieces) & pieces.mask & ~pieces.special]
     n_words = len(set(unknown.tolist()))
+    if not n_words:
+        return ""
+    whole = n_words == len(_doc)  # "does not know all words" could mean that it knows some
+    known = "knows" if whole else "does not know"
     return (
-        f"{name} does not know {of_all(n_words, len(_doc), 'word')} of this text: its vocabulary "
-        "has no pieces for such words, and it reads them all alike."
-        if n_words
-        else ""
+        f"{name} {known} {of_all(0 if whole else n_words, len(_doc), 'word')} of this text: its "
+        "vocabulary has no pieces for such words, and it reads them all alike."
     )
 
 
