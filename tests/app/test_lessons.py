@@ -169,6 +169,7 @@ def test_a_view_is_added_by_its_link_and_opened_by_the_lesson(own: Path) -> None
     }
     assert step.task and step.task.answers == ["1.4", "1.1"]
     assert r"My \*first\* lesson" in "".join(str(each.value) for each in app.markdown)
+    assert "1 view, 1 task" in [each.value for each in app.caption]  # nobody said how long it takes
     app = card(lesson="my-first-lesson", tour="1")
     assert r"\*\*this\*\*" in "".join(str(each.value) for each in app.markdown)
     lessons.remove("my-first-lesson")
