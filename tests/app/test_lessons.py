@@ -89,7 +89,9 @@ def test_views_are_there_and_answers_can_be_given(name: str) -> None:
 # --- tasks ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("answer", ["1.4", " 1.4 ", "head 1.4", "Head  1.4.", "1,4", "1.4 %"])
+@pytest.mark.parametrize(
+    "answer", ["1.4", " 1.4 ", "head 1.4", "Head  1.4.", "1,4", "1.4 %", "1.4 heads", "1,4 Points."]
+)
 def test_an_answer_may_be_written_as_people_do(answer: str) -> None:
     task = Task(asks="Which?", answers=["1.4"])
     assert task.is_right(answer) and not task.is_right("1.3") and not task.is_right("")
@@ -167,6 +169,7 @@ def test_a_view_is_added_by_its_link_and_opened_by_the_lesson(own: Path) -> None
     }
     assert step.task and step.task.answers == ["1.4", "1.1"]
     assert r"My \*first\* lesson" in "".join(str(each.value) for each in app.markdown)
+    assert "1 view, 1 task" in [each.value for each in app.caption]  # nobody said how long it takes
     app = card(lesson="my-first-lesson", tour="1")
     assert r"\*\*this\*\*" in "".join(str(each.value) for each in app.markdown)
     lessons.remove("my-first-lesson")

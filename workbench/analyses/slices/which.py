@@ -33,8 +33,8 @@ from workbench.core.stats import SIGNIFICANT, mean_interval, sign_flip_p_values,
 ALL = "all texts"
 FEWEST = 8  # texts of a group
 THIRDS = {
-    "words": ("short", "of middle length", "long"),
-    "depth": ("flat", "of middle depth", "deep"),
+    "words": ("short", "medium-length", "long"),
+    "depth": ("flat", "medium-depth", "deep"),
 }
 COMPARABLE = "a corpus of minimal pairs, on which any two language models can be compared"
 
@@ -131,22 +131,17 @@ def findings(found: Paired, names: Sequence[str]) -> Iterator[Finding]:
     unit: Unit = "%" if found.measure == "accuracy" else "nats"
     gain_unit: Unit = "points" if unit == "%" else "nats"
     whole = rows[0]
-
-    def numbers(row: Mapping[str, float]) -> str:
-        return (
-            f"{found.measure} {with_unit(row['second'], unit)} against "
-            f"{with_unit(row['first'], unit)}; better by "
-            f"{signed(with_unit(row['gain'], gain_unit))}, 95 % "
-            f"{span(row['lower'], row['upper'], gain_unit)}; {p_text(row['p'])}"
-        )
-
     winner = _winner(whole, names)
+    scores = [f"{with_unit(whole[key], unit)} of {name}" for key, name in
+              (("second", second), ("first", first))]  # fmt: skip
+    gain, lower, upper = whole["gain"], whole["lower"], whole["upper"]
+    if winner and gain < 0:  # said of the first model, which is better
+        scores, gain, lower, upper = scores[::-1], -gain, -upper, -lower
     claim = (
-        f"{winner} is better on {plural(whole['n'], 'text')}: of {second}, {numbers(whole)}, "
-        "paired by text."
-        if winner
-        else f"It is undecided which is better on {plural(whole['n'], 'text')}: of {second}, "
-        f"{numbers(whole)}, paired by text."
+        f"{winner or 'It is undecided which model'} is better on {plural(whole['n'], 'text')}: "
+        f"{found.measure} {' against '.join(scores)}; better by "
+        f"{signed(with_unit(gain, gain_unit))}, 95 % {span(lower, upper, gain_unit)}; "
+        f"{p_text(whole['p'])}, paired by text."
     )
     yield _finding(
         claim, whole["gain"], (whole["lower"], whole["upper"]),

@@ -136,7 +136,9 @@ def _cards() -> None:
             query = choice.in_url_of_results()
             navigation.link(page, f"**{card.title}**", query_params=query)
             picture = _picture(card.result, card.figure, kind())
-            st.caption(f"{card.about} Here: {_measured(card.result)}." if picture else card.about)
+            st.caption(
+                f"{card.about} In the picture: {_measured(card.result)}." if picture else card.about
+            )
             if picture:
                 st.html(f'<img alt="{as_html(card.about)}" src="{picture}">')
     navigation.link(

@@ -24,6 +24,7 @@ from workbench.core.files import parse_json, read_regular, write_atomically
 LESSON, STEP = "lesson", "tour"  # in the address: the name of the lesson (none: the tour), the step
 MOST = 60  # steps of a lesson
 Words = Annotated[str, StringConstraints(max_length=2_000)]
+_UNIT = re.compile(r"(?<=\w) ?%$|(?<=\w) (heads?|points?|percent)$")
 _DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")  # 1,4 for 1.4
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,59}")
 
@@ -43,7 +44,7 @@ class Task(_Frozen):
     def is_right(self, answer: str) -> bool:
         """Whether an answer is right.
 
-        Case, spaces, a decimal comma, a final full stop or a percent sign do not count.
+        Case, spaces, a decimal comma, a final full stop, “head” or a unit do not count.
         """
         return _told(answer) in {_told(each) for each in self.answers}
 
@@ -70,7 +71,7 @@ class Lesson(_Frozen):
 
 def _told(answer: str) -> str:
     told = " ".join(_DECIMAL_COMMA.sub(".", answer.casefold()).split()).removesuffix(".")
-    return told.rstrip().removeprefix("head ").removesuffix("%").rstrip()
+    return _UNIT.sub("", told.rstrip().removeprefix("head "))
 
 
 # --- built in -------------------------------------------------------------------------------------
@@ -165,7 +166,7 @@ HEADS = Lesson(
             "fixed offset does.",
             task=Task(
                 asks="In how many percent of the arcs does head 2.3 follow “iobj”?",
-                answers=["98"],
+                answers=["98", "97.5"],
                 hint="The first bullet point of the findings, in %.",
             ),
         ),

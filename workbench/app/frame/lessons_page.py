@@ -60,7 +60,7 @@ def _lesson(name: str, lesson: Lesson, is_own: bool = False) -> None:
         st.markdown(f"**{plain(lesson.title)}**  \n{plain(lesson.about)}")
         n_tasks = sum(step.task is not None for step in lesson.steps)
         counts = f"{plural(len(lesson.steps), 'view')}, {plural(n_tasks, 'task')}"
-        st.caption(f"{counts}, about {lesson.minutes} minutes")
+        st.caption(counts if is_own else f"{counts}, about {lesson.minutes} minutes")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             lesson_card.begin(name, "Start", "play_arrow")
             lesson_card.begin(name, "Present", "present_to_all", present=True)

@@ -189,6 +189,17 @@ def test_many_lines_are_cut_and_it_says_so(show: Show) -> None:
     assert said == pytest.approx(100 * one[-1500:].sum() / one.sum(), abs=1)
 
 
+def test_a_scrollbar_cuts_no_token_on_the_right(show: Show) -> None:
+    shown = show(World([Side(softmaxed((1, 2), 64, 64), words(64))]), width=600)
+    shown.open(0, 0)
+    shown.page.get_by_role("button", name="Lines").click()
+    pane = shown.page.locator(".lineview .pane")
+    pane.evaluate("p => { p.style.borderRight = '15px solid'; }")  # a hidden scrollbar has no width
+    shown.page.keyboard.press("ArrowRight")
+    shown.cell(0, 1)
+    assert pane.evaluate("p => p.scrollWidth - p.clientWidth") == 0
+
+
 def test_the_page_stays_light_at_1024_tokens(show: Show) -> None:
     maps = np.broadcast_to(softmaxed((1, 1), 1024, 1024, causal=True), (1, 2, 1024, 1024)).copy()
     shown = show(World([Side(maps, words(1024), causal=True, scores=[])]))

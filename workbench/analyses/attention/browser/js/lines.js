@@ -109,14 +109,20 @@ function lineView(events) {
     [sheets, look] = [newSheets, newLook];
     [sheet] = sheets;
     found = strongestOfAll(sheets, look.lines, Math.floor(MOST_LINES / look.share));
+    picture.setAttribute("aria-label", look.label);
+    pane.style.maxHeight = `${Math.max(look.tall, 160)}px`;
+    place();
+    const bar = pane.offsetWidth - pane.clientWidth; // a scrollbar would lie over the right-hand tokens
+    if (bar) (look = { ...look, width: look.width - bar }), place();
+    mark(null, pin);
+  }
+
+  function place() {
     const drawing = linesDrawn(sheet, found, look);
     strokes = drawing.strokes;
     inner.replaceChildren(...drawing.nodes);
     picture.setAttribute("width", look.width);
     picture.setAttribute("height", drawing.height);
-    picture.setAttribute("aria-label", look.label);
-    pane.style.maxHeight = `${Math.max(look.tall, 160)}px`;
-    mark(null, pin);
   }
 
   /** Shows only the lines of the hovered token, else of the pinned one, and colours its partners. */
