@@ -237,6 +237,20 @@ def test_a_page_of_a_taken_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
         analysis._declared("second_heads", analysis.analyses())
 
 
+@pytest.mark.parametrize("module", ["head-spread", "two words", ""])
+def test_an_entry_point_that_names_no_module_is_a_fault_of_its_package(
+    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = tmp_path / "misnamed-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: misnamed\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[workbench.analyses]\nmisnamed = {module}\n")
+    before = list(analysis.analyses())
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert list(analysis.analyses()) == before
+    assert f"the analysis {module} cannot be imported" in analysis.faults()[-1].what
+
+
 # --- a corpus format ------------------------------------------------------------------------------
 
 
