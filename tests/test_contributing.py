@@ -18,6 +18,7 @@ import workbench as wb
 from tests.examples import add_files, blocks, write_files
 from tests.tiny import tiny_bert
 from workbench import Run, WorkbenchError, read
+from workbench.app import navigation
 from workbench.core import analysis
 from workbench.core.analysis import Page
 from workbench.core.findings import check_findings
@@ -235,6 +236,12 @@ def test_a_page_of_a_taken_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "second_heads", module)
     with pytest.raises(WorkbenchError, match="the page 'heads'"):
         analysis._declared("second_heads", analysis.analyses())
+
+
+@pytest.mark.parametrize("icon", ["", "no_such_icon"])
+def test_a_page_without_a_known_icon_has_none(icon: str) -> None:
+    assert navigation.icon_of(Page("spread", "Spread", icon=icon)) is None
+    assert navigation.icon_of(navigation.HOME) == ":material/home:"
 
 
 @pytest.mark.parametrize("module", ["head-spread", "two words", ""])
