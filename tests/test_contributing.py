@@ -199,6 +199,9 @@ def test_findings_that_are_mended_are_stated_and_no_longer_missed() -> None:
         ],
     )
     assert not run.findings and "cannot be stated" in run.warnings[0]
+    keys["wrods"] = 3
+    assert "no column 'wrods'" in Run(run.path).warnings[0], "the error of today, not the first"
+    del keys["wrods"]
     keys["words"] = 3
     again = Run(run.path)
     assert [each.claim for each in again.findings] == ["3 words."] and not again.warnings
