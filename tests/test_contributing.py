@@ -159,6 +159,14 @@ def test_a_function_that_returns_no_result_is_an_error_of_the_user() -> None:
 
 
 @pytest.mark.usefixtures("own_runs")
+def test_a_column_of_mixed_types_is_named_with_its_table() -> None:
+    mixed = pd.DataFrame({"words": [3.5, "none"]})
+    with pytest.raises(WorkbenchError, match=r"table 'counts' .* column words") as caught:
+        counted(lambda *given: wb.Result({"counts": mixed}))
+    assert caught.value.code == "wrong-type"
+
+
+@pytest.mark.usefixtures("own_runs")
 def test_a_figure_of_a_column_that_is_not_there_is_a_warning_and_of_a_table_it_is_left_out() -> (
     None
 ):

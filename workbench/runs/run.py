@@ -87,6 +87,8 @@ def clear(folder: Path) -> None:
 
 def write_table(folder: Path, name: str, table: "pd.DataFrame", about: Table) -> None:
     """Write one table, with its description and its keys."""
+    from pyarrow import ArrowException
+
     keys = list(about.keys)
     if missing := [key for key in keys if key not in table.columns]:
         raise WorkbenchError(
@@ -107,7 +109,14 @@ def write_table(folder: Path, name: str, table: "pd.DataFrame", about: Table) ->
         whole.attrs["labels"] = list(about.labels)
     path = inside(folder / TABLES, name, ".parquet", "table")
     with atomic_write(path) as draft, draft.open("wb") as file:  # pyarrow opens UTF-8 paths only
-        whole.to_parquet(file, index=False)
+        try:
+            whole.to_parquet(file, index=False)
+        except ArrowException as error:  # its last argument names the column
+            raise WorkbenchError(
+                f"the table {name!r} cannot be written: {error.args[-1]}.",
+                code="wrong-type",
+                remedy="Give each of its columns values of one type.",
+            ) from error
 
 
 def write_array(folder: Path, name: str, array: "NDArray[np.generic]") -> None:
