@@ -16,6 +16,7 @@ import pytest
 
 import workbench as wb
 from tests.examples import add_files, blocks, write_files
+from tests.models.bag_of_embeddings import BagOfEmbeddings
 from tests.tiny import tiny_bert
 from workbench import Run, WorkbenchError, read
 from workbench.app import navigation
@@ -221,6 +222,17 @@ def test_an_error_of_ones_own_function_names_its_line_and_the_command_of_its_log
         counted(lambda *given: 1 / 0)
     assert "test_contributing.py:" in caught.value.where
     assert "workbench runs show counted-" in caught.value.remedy
+
+
+@pytest.mark.usefixtures("own_runs")
+def test_an_error_of_ones_own_model_names_its_line_and_not_that_of_the_analysis() -> None:
+    class Broken(BagOfEmbeddings):
+        def forward(self, *given: Any, **more: Any) -> Any:
+            raise ValueError("not written")
+
+    with pytest.raises(WorkbenchError, match="not written") as caught:
+        wb.run("geometry", model=Broken(), corpus="primer:size=20", random_models=0)
+    assert caught.value.where.startswith("tests/test_contributing.py:")
 
 
 def test_a_class_of_model_without_its_methods_makes_no_model() -> None:
