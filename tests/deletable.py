@@ -29,7 +29,7 @@ from workbench.core.analysis import Analysis, analyses, pages
 ROOT = Path(__file__).parents[1]
 COPIED = (  # of the repository, with their times, by which caches are valid
     "workbench", "pages", "static", "tests", ".streamlit", ".mypy_cache",
-    "streamlit_app.py", "pyproject.toml", "README.md", "LICENSE",
+    "lm_workbench.py", "streamlit_app.py", "pyproject.toml", "README.md", "LICENSE",
 )  # fmt: skip
 AT_ONCE = 2  # checks side by side
 QUICK = ("imports", "experiments")  # by day; `tests/test_floors.py` has the imports of all by name

@@ -16,8 +16,10 @@ import pytest
 
 import workbench as wb
 from tests.examples import add_files, blocks, write_files
+from tests.models.bag_of_embeddings import BagOfEmbeddings
 from tests.tiny import tiny_bert
 from workbench import Run, WorkbenchError, read
+from workbench.app import navigation
 from workbench.core import analysis
 from workbench.core.analysis import Page
 from workbench.core.findings import check_findings
@@ -158,6 +160,14 @@ def test_a_function_that_returns_no_result_is_an_error_of_the_user() -> None:
 
 
 @pytest.mark.usefixtures("own_runs")
+def test_a_column_of_mixed_types_is_named_with_its_table() -> None:
+    mixed = pd.DataFrame({"words": [3.5, "none"]})
+    with pytest.raises(WorkbenchError, match=r"table 'counts' .* column words") as caught:
+        counted(lambda *given: wb.Result({"counts": mixed}))
+    assert caught.value.code == "wrong-type"
+
+
+@pytest.mark.usefixtures("own_runs")
 def test_a_figure_of_a_column_that_is_not_there_is_a_warning_and_of_a_table_it_is_left_out() -> (
     None
 ):
@@ -198,6 +208,9 @@ def test_findings_that_are_mended_are_stated_and_no_longer_missed() -> None:
         ],
     )
     assert not run.findings and "cannot be stated" in run.warnings[0]
+    keys["wrods"] = 3
+    assert "no column 'wrods'" in Run(run.path).warnings[0], "the error of today, not the first"
+    del keys["wrods"]
     keys["words"] = 3
     again = Run(run.path)
     assert [each.claim for each in again.findings] == ["3 words."] and not again.warnings
@@ -209,6 +222,17 @@ def test_an_error_of_ones_own_function_names_its_line_and_the_command_of_its_log
         counted(lambda *given: 1 / 0)
     assert "test_contributing.py:" in caught.value.where
     assert "workbench runs show counted-" in caught.value.remedy
+
+
+@pytest.mark.usefixtures("own_runs")
+def test_an_error_of_ones_own_model_names_its_line_and_not_that_of_the_analysis() -> None:
+    class Broken(BagOfEmbeddings):
+        def forward(self, *given: Any, **more: Any) -> Any:
+            raise ValueError("not written")
+
+    with pytest.raises(WorkbenchError, match="not written") as caught:
+        wb.run("geometry", model=Broken(), corpus="primer:size=20", random_models=0)
+    assert caught.value.where.startswith("tests/test_contributing.py:")
 
 
 def test_a_class_of_model_without_its_methods_makes_no_model() -> None:
@@ -235,6 +259,26 @@ def test_a_page_of_a_taken_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "second_heads", module)
     with pytest.raises(WorkbenchError, match="the page 'heads'"):
         analysis._declared("second_heads", analysis.analyses())
+
+
+@pytest.mark.parametrize("icon", ["", "no_such_icon"])
+def test_a_page_without_a_known_icon_has_none(icon: str) -> None:
+    assert navigation.icon_of(Page("spread", "Spread", icon=icon)) is None
+    assert navigation.icon_of(navigation.HOME) == ":material/home:"
+
+
+@pytest.mark.parametrize("module", ["head-spread", "two words", ""])
+def test_an_entry_point_that_names_no_module_is_a_fault_of_its_package(
+    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = tmp_path / "misnamed-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: misnamed\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[workbench.analyses]\nmisnamed = {module}\n")
+    before = list(analysis.analyses())
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert list(analysis.analyses()) == before
+    assert f"the analysis {module} cannot be imported" in analysis.faults()[-1].what
 
 
 # --- a corpus format ------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 """
 
 import datetime
+import tomllib
 
 import pytest
 
@@ -21,6 +22,11 @@ def test_the_analysis_of_today_can_be_removed() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_each_analysis_can_be_removed(name: str) -> None:
     assert not deletable.faults_without(name)
+
+
+def test_the_copy_has_what_the_types_are_checked_of() -> None:
+    project = tomllib.loads((deletable.ROOT / "pyproject.toml").read_text("utf-8"))
+    assert set(project["tool"]["mypy"]["files"]) <= set(deletable.COPIED)
 
 
 def test_what_needs_an_analysis_goes_with_it() -> None:

@@ -183,6 +183,9 @@ def test_every_experiment_has_a_page() -> None:
     nav = (ROOT / "mkdocs.yml").read_text("utf-8")
     unlisted = sorted(page for page in pages if f" analyses/{page}.md\n" not in nav)
     assert not unlisted, f"add the pages of {unlisted} to `nav` of mkdocs.yml"
+    readme = (ROOT / "README.md").read_text("utf-8")
+    unnamed = sorted(page for page in pages if f"(docs/analyses/{page}.md)" not in readme)
+    assert not unnamed, f"add the pages of {unnamed} to *What is supported* of README.md"
 
 
 PARTS = ("Definition", "Finding", "How to read the figure", "Settings that matter", "Trap")

@@ -111,6 +111,13 @@ def test_a_folder_of_splits_with_an_odd_file(harm: str, workbench: Command, tmp_
         assert found.code == 0 or (found.code == 2 and is_an_error(found))
 
 
+def test_an_empty_corpus_is_shown_as_one_without_docs(workbench: Command, tmp_path: Path) -> None:
+    (tmp_path / "empty.conllu").touch()
+    assert (
+        workbench("corpora", "show", tmp_path / "empty.conllu").err == "note: empty has no Docs.\n"
+    )
+
+
 def test_what_is_whole_is_shown(workbench: Command, tmp_path: Path) -> None:
     (tmp_path / "a.conllu.gz").write_bytes(gzip.compress(CONLLU.encode()))
     with in_time():

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
+from streamlit.string_util import is_material_icon
 
 from workbench.core import analysis
 from workbench.core.analysis import Analysis, Page, announced, is_built_in
@@ -97,6 +98,11 @@ def presented() -> dict[str, str]:
 def is_presenting() -> bool:
     """Whether the page is shown to an audience."""
     return st.query_params.get(PRESENT) == "1"
+
+
+def icon_of(page: Page) -> str | None:
+    """The icon of a page for Streamlit; None if it is no Material symbol."""
+    return f":material/{page.icon}:" if is_material_icon(page.icon) else None
 
 
 def link(name: str, label: str, **look: Any) -> None:

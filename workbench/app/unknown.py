@@ -41,7 +41,7 @@ def draw_page() -> None:
     st.title("Page not found", anchor=False)
     st.markdown(f"There is no page {plain(repr(page()))}. Did you mean one of these?")
     for each in pages:
-        navigation.link(each.name, each.title, icon=f":material/{each.icon}:")
+        navigation.link(each.name, each.title, icon=navigation.icon_of(each))
 
 
 def is_drawn(page: str) -> bool:

@@ -68,8 +68,11 @@ def show_corpus(
     if json:
         output.print_json({"corpus": corpus.name, "docs": [as_data(doc) for doc in docs]})
         return
+    number = 0
     for number, doc in enumerate(docs, start=1):
         print(f"[{number}] {doc_name(doc)}".rstrip(), shown(doc), sep="\n", end="\n\n")
+    if limit and not number:
+        output.note(f"{corpus.name} has no Docs.")
 
 
 @corpora_app.command()

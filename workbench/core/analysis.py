@@ -271,7 +271,7 @@ def _packages() -> Iterator[str]:
         if module.ispkg:
             yield f"{INSIDE}.{module.name}"
     for point in entry_points(group=GROUP):
-        yield point.module
+        yield point.value.partition(":")[0].strip()  # `point.module` may raise
 
 
 def _declared(package: str, others: Mapping[str, Analysis]) -> Analysis:

@@ -7,6 +7,7 @@ it is not empty. Costs: nothing.
 """
 
 import importlib.util
+import sys
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from functools import partial
@@ -90,12 +91,27 @@ def what_is_wrong(error: BaseException) -> str:
 
 
 def line_of(error: BaseException) -> str:
-    """Return `package/file.py:12`, the line of an author that an error comes from ("": none)."""
-    ours = [str(Path(__file__).parents[1] / floor) for floor in ("core", "experiment", "runs")]
+    """Return `package/file.py:12`, the line of an author that an error comes from ("": none).
+
+    It is in the file of the experiment, or in one of the author's own that an experiment of
+    Workbench calls, such as the class of a model.
+    """
+    house = Path(__file__).parents[1]
+    ours = [str(house / floor) for floor in ("core", "experiment", "runs")]
     skipped = (*ours, str(Path(importlib.util.__file__).parent), "<frozen")
     frames = [
         each for each in extract_tb(error.__traceback__) if not each.filename.startswith(skipped)
     ]
+    installed = (str(house), sys.prefix, sys.base_prefix)
+    own = [
+        each
+        for each in frames
+        if Path(each.filename).is_absolute()
+        and not each.filename.startswith(installed)
+        and "site-packages" not in each.filename
+    ]
+    if own and frames[0].filename.startswith(str(house)):
+        frames = own[-1:]
     theirs = [frame for frame in frames if frame.filename == frames[0].filename]
     return f"{'/'.join(Path(theirs[-1].filename).parts[-2:])}:{theirs[-1].lineno}" if theirs else ""
 

@@ -87,6 +87,8 @@ def clear(folder: Path) -> None:
 
 def write_table(folder: Path, name: str, table: "pd.DataFrame", about: Table) -> None:
     """Write one table, with its description and its keys."""
+    from pyarrow import ArrowException
+
     keys = list(about.keys)
     if missing := [key for key in keys if key not in table.columns]:
         raise WorkbenchError(
@@ -107,7 +109,14 @@ def write_table(folder: Path, name: str, table: "pd.DataFrame", about: Table) ->
         whole.attrs["labels"] = list(about.labels)
     path = inside(folder / TABLES, name, ".parquet", "table")
     with atomic_write(path) as draft, draft.open("wb") as file:  # pyarrow opens UTF-8 paths only
-        whole.to_parquet(file, index=False)
+        try:
+            whole.to_parquet(file, index=False)
+        except ArrowException as error:  # its last argument names the column
+            raise WorkbenchError(
+                f"the table {name!r} cannot be written: {error.args[-1]}.",
+                code="wrong-type",
+                remedy="Give each of its columns values of one type.",
+            ) from error
 
 
 def write_array(folder: Path, name: str, array: "NDArray[np.generic]") -> None:
@@ -163,6 +172,11 @@ def _at(error: BaseException) -> str:
     return f" ({line})" if line else ""
 
 
+def _unstated(error: BaseException) -> str:
+    what = error.what if isinstance(error, WorkbenchError) else repr(error)
+    return f"{UNSTATED}{_at(error)}: {what}"
+
+
 def write_findings(
     folder: Path,
     tables: "Tables",
@@ -173,8 +187,7 @@ def write_findings(
     try:
         data = _as_json(findings(tables))
     except (Exception, SystemExit) as error:  # any experiment
-        what = error.what if isinstance(error, WorkbenchError) else repr(error)
-        progress.warn(f"{UNSTATED}{_at(error)}: {what}")
+        progress.warn(_unstated(error))
         return
     write_atomically(unlinked(folder / FINDINGS), data)
 
@@ -562,12 +575,17 @@ class Run(Displayed):
             stored = None
         if stored is not None or self.spec.sweep:
             return Findings(stored or ())
+        return self._stated[0]
+
+    @cached_property
+    def _stated(self) -> tuple[Findings, str]:
+        """The findings that today's code states of its tables, and why it cannot ("": it can)."""
         try:
             experiment = EXPERIMENTS[self.spec.experiment]
             same = experiment.version == self.spec.version
-            return Findings(experiment.findings_of(self.tables) if same else ())
-        except Exception:  # any experiment: it is not installed, or its tables were others
-            return Findings()
+            return Findings(experiment.findings_of(self.tables) if same else ()), ""
+        except Exception as error:  # any experiment: it is not installed, or its tables were others
+            return Findings(), _unstated(error)
 
     @cached_property
     def tables(self) -> Tables:
@@ -610,12 +628,13 @@ class Run(Displayed):
 
     @property
     def warnings(self) -> list[str]:
-        """The warnings of the run; without one about findings that are stated by now."""
+        """The warnings of the run; those about its findings as today's code gives them."""
         events, _ = status.read_events(self.path)
         found = [str(event["text"]) for event in events if event["kind"] == "warning"]
         unstated = [text for text in found if text.startswith(UNSTATED)]
-        if unstated and self.status.state == "done" and self.findings:
-            return [text for text in found if text not in unstated]
+        if unstated and self.status.state == "done" and (self.findings or self._stated[1]):
+            others = [text for text in found if text not in unstated]
+            return others if self.findings else [*others, self._stated[1]]
         return found
 
     def as_data(self) -> dict[str, Any]:

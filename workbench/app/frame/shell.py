@@ -77,11 +77,11 @@ def _phone_bar() -> None:
     with st.container(key="phone-bar", horizontal=True, gap="xxsmall"):
         for page in members:
             if page.on_phone:
-                navigation.link(page.name, page.title.split()[0], icon=f":material/{page.icon}:")
+                navigation.link(page.name, page.title.split()[0], icon=navigation.icon_of(page))
         with st.popover("More"):
             for page in members:
                 if not page.on_phone:
-                    navigation.link(page.name, page.title, icon=f":material/{page.icon}:")
+                    navigation.link(page.name, page.title, icon=navigation.icon_of(page))
 
 
 def present(on: bool = True) -> None:

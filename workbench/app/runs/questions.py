@@ -473,7 +473,7 @@ def _ways_on(recipe: Recipe, runs: "Sequence[Run]", asked: Asked) -> None:
             navigation.link(
                 recipe.page,
                 label,
-                icon=f":material/{shown.icon}:",
+                icon=navigation.icon_of(shown),
                 query_params={**choice.in_url(), **asked},
             )
         for run in runs:
