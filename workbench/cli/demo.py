@@ -1,4 +1,4 @@
-"""`workbench demo`: what is inside small language models, in eleven stops, offline.
+"""`workbench demo`: what is inside small language models, in eleven questions, offline.
 
 Each stop asks one question and answers it by one finding, with a small picture and a command to go
 on with. Five stops are computed here, as normal runs that begin while earlier stops are read; the

@@ -145,7 +145,7 @@ def demo(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Look inside small language models in eleven stops, offline, and write one report."""
+    """Answer eleven questions about small language models, offline, and write one report."""
     if all_:
         from workbench.cli.demo_all import every_experiment
 

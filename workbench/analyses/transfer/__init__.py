@@ -34,8 +34,8 @@ ANALYSIS = Analysis(
             "tuning",
             "Did fine-tuning help?",
             "A model with all its weights trained for a task, against the same model frozen under "
-            "a small head: the gain with its interval, next to a stronger head and to the most "
-            "frequent label.",
+            "a small classifier: the gain with its interval, next to a stronger classifier and to "
+            "the most frequent label.",
             "frozen-vs-finetuned",
             example=("mini:bert", "primer/sentiment:size=600"),
             order=5,
