@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
@@ -209,6 +210,24 @@ def test_a_damaged_folder_is_one_clear_error(
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / damage).write_bytes(b"{" + (tmp_path / damage).read_bytes()[:40])
     with pytest.raises(WorkbenchError, match=r"file-unreadable|file-format"):
+        load(tmp_path, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("weight", "said"), [(None, "lack 1 weight of the layers"), (torch.nan, "NaN")]
+)
+def test_weights_of_a_layer_that_are_missing_or_no_numbers_are_an_error(
+    weight: float | None, said: str, zoo_folder: Folder, tmp_path: Path
+) -> None:
+    for file in zoo_folder("gpt2").iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    weights = load_file(tmp_path / "model.safetensors")
+    name = next(name for name in weights if name.endswith("h.1.attn.c_attn.weight"))
+    damaged = weights.pop(name)
+    if weight is not None:
+        weights[name] = torch.full_like(damaged, weight)
+    save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
+    with pytest.raises(WorkbenchError, match=said):
         load(tmp_path, "cpu")
 
 

@@ -223,6 +223,7 @@ def test_a_process_that_died_is_found_with_its_last_log_lines(asking: Asking) ->
     now = run.status
     assert now.state == "failed" and now.failure
     assert now.failure.kind == "died" and now.failure.code == "process-died"
+    assert "beginning" in now.failure.remedy, "it has no checkpoint"
     assert "asleep" in now.failure.lines
     assert status.read(run.path) == now, "it is written down"
 

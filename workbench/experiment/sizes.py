@@ -41,8 +41,8 @@ class GrowingSettings(Settings):
         "standard",
         description="How much to compute (default: standard). quick: one small sample, marked as "
         "rough. standard: from the sizes below, four times as much at each step, until the "
-        "findings are decided, the data or the time ends; sizes that you set do not grow. full: "
-        "all data.",
+        "findings are decided, the data or the time ends; sizes other than the defaults do not "
+        "grow. full: all data.",
     )
     time: Time = Field(
         "10m",

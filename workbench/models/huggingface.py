@@ -109,6 +109,8 @@ class HuggingFace(Transformer):
             True  # whether every attention map of the pass that finds the sites is finite
         )
         self.sites = self._find_sites() if sites is None else sites
+        if not self._is_finite:
+            self._require_finite_weights()
         self.kept = {site.index: tuple(range(site.heads)) for site in self.sites}
         self.whole = {site.index: site.heads for site in self.sites}
         self.stacks = self._stacks()
@@ -280,6 +282,18 @@ class HuggingFace(Transformer):
             counted[stack, kind] = layer + 1
             sites.append(replace(placeholder, stack=stack, kind=kind, layer=layer))
         return tuple(sites)
+
+    def _require_finite_weights(self) -> None:
+        """Raise if weights are NaN or infinite, rather than states that overflowed."""
+        for name, weight in self.net.named_parameters():
+            if not bool(weight.isfinite().all()):
+                raise WorkbenchError(
+                    f"the weight {name} has values that are NaN or infinite.",
+                    code="file-format",
+                    where=self.name,
+                    remedy="Use a checkpoint from before the training diverged, or copy the file "
+                    "again.",
+                )
 
     def _kind(self, probabilities: Tensor) -> tuple[StackName, Kind]:
         """Stack and kind of one attention map.  # [1, heads, queries, keys]"""

@@ -11,7 +11,9 @@ parameter.
 """
 
 import os
+import re
 import warnings
+from collections.abc import Collection
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -24,6 +26,7 @@ from torch import nn
 from transformers import AutoModel, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.findings import plural
 from workbench.core.machine import require_cuda
 from workbench.core.public import public
 from workbench.engine.model import Model
@@ -472,17 +475,32 @@ def _weights(
         # weights that the files lack, such as a pooler's, are the same each time
         with torch.random.fork_rng(devices=[]), checkpoint.silenced():
             torch.manual_seed(0)
-            return kind.from_pretrained(
+            net, notes = kind.from_pretrained(
                 source,
                 config=config,
                 dtype=_reading_dtype(source, config, pickled, dtype),
                 local_files_only=True,
                 use_safetensors=not pickled,
                 weights_only=True,
+                output_loading_info=True,
                 **options,
             )
+        _require_blocks(notes["missing_keys"], source)
+        return net
 
     return checkpoint.opened(read, source)
+
+
+def _require_blocks(missing: Collection[str], source: str) -> None:
+    """Raise if the files lack weights of a block, which would be random; heads may be missing."""
+    if of_blocks := sorted(name for name in missing if re.search(r"\.\d+\.", name)):
+        raise WorkbenchError(
+            f"the files lack {plural(len(of_blocks), 'weight')} of the layers, such as "
+            f"{of_blocks[0]}.",
+            code="file-format",
+            where=source,
+            remedy="Copy the complete folder from the original checkpoint.",
+        )
 
 
 def _reading_dtype(

@@ -155,7 +155,10 @@ def _death(folder: Path, stored: Status | None) -> Failure:
         code = "run-damaged"
     else:
         what, code = "the run was never started", "run-not-started"
-    remedy = "Run it again: it continues from its last checkpoint."
+    remedy = (
+        "Run it again: training continues from its last checkpoint, a sweep with the runs "
+        "that are not done, others from their beginning."
+    )
     with suppress(OSError):
         disk = os.statvfs(folder)
         if disk.f_blocks and not disk.f_bavail:  # then the run could not write its status

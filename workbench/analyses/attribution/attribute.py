@@ -106,8 +106,9 @@ def attribute(
             piece, from 1 (default 1); `start` or `end` of an answer (default `start`).
         segments: With `by="segment"`: parts of the text, or their ranges of characters (default:
             the two texts of a pair, else paragraphs between blank lines, else sentences).
-        baseline: What stands for an absent unit: `mask`, `mean`, `zero` or `pad` (default: the
-            mask piece, else the mean of the embeddings).
+        baseline: What stands for an absent unit in methods that replace its vector, such as
+            integrated gradients: `mask`, `mean`, `zero` or `pad` (default: the mask piece, else
+            the mean of the embeddings). Leave-one-out and leave-two-out hide or remove it.
         measure: `probability` (default), `log-probability` or `logit` of the target. A score of a
             regression has no probability: its `logit` (default) is the score itself.
         max_steps: Maximum number of steps of integrated gradients, or the number of steps of the

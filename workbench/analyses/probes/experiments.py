@@ -81,7 +81,7 @@ class EdgeProbing(SplitSettings):
         "seed, 15 epochs; results are marked as rough. standard: from 1,500 targets of 1,000 "
         "sentences, four times as many at each step, until twice the data would add less than a "
         "point and the findings are decided, or the data or the time ends; one seed, 60 epochs. "
-        "full: all targets, three seeds, 200 epochs. Sizes that you set do not grow.",
+        "full: all targets, three seeds, 200 epochs. Sizes other than the defaults do not grow.",
     )
     tasks: tuple[str, ...] = Field(
         (), description="Tasks, by name or by corpus layer (default: all tasks of the corpus)."
