@@ -170,11 +170,12 @@ def _smaller(runs: Sequence[Run]) -> list[str]:
 
 def _bits(runs: Sequence[Run]) -> list[str]:
     text = runs[0].tables["text"].sort_values("bits_per_character")
-    kinds = text.groupby("kind", sort=False)
-    return [
-        f"{kind}: {', '.join(f'{row.model} {row.bits_per_character:.2f}' for row in rows)}"
-        for kind, rows in ((kind, [*part.itertuples()][:3]) for kind, part in kinds)
-    ]
+    found = []
+    for kind, part in text.groupby("kind", sort=False):
+        best = [f"{row.model} {row.bits_per_character:.2f}" for row in [*part.itertuples()][:3]]
+        which = f", the best {len(best)} of {len(part)}" if len(part) > len(best) else ""
+        found.append(f"{kind}{which}: {', '.join(best)}")
+    return found
 
 
 def _loss(runs: Sequence[Run]) -> list[str]:

@@ -54,9 +54,9 @@ ACROSS = 3  # matrices in a row
 
 
 def layers(tables: Tables) -> go.Figure:
-    """Change of each layer by training, by up to five measures.
+    """Change of each layer by training, one measure in each panel.
 
-    How to read: one panel per measure; without change, CKA is 1 and the other measures are 0.
+    How to read: without change, CKA is 1 and the other measures are 0.
     emb.: the embeddings.
     """
     table = tables["drift"]
