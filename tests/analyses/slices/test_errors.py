@@ -53,7 +53,11 @@ def test_the_word_with_which_a_classifier_is_wrong_is_found() -> None:
     assert np.allclose(texts.loc[texts["right"] == 1, "loss"], -np.log(0.952574), atol=1e-5)
     wrong = result.tables["confusion"].set_index(["label", "predicted"]).loc[("no", "yes"), "n"]
     assert wrong == row["n"]
-    claims = [each.claim for each in ERRORS.findings_of(result.tables)]
+    findings = ERRORS.findings_of(result.tables)
+    share, whole = texts["right"].mean(), findings[1].interval
+    half = 1.96 * np.sqrt(share * (1 - share) / len(texts))
+    assert whole and np.allclose(whole, (share - half, share + half), atol=0.02)
+    claims = [each.claim for each in findings]
     assert "worst on" in claims[0] and f"no taken for yes: {wrong} texts" in claims[-1]
 
 
