@@ -73,6 +73,18 @@ def test_labels_at_random_have_no_slice_but_their_own_class() -> None:
     assert false <= 2  # 99 % of eight with 5 %
 
 
+def test_without_splits_texts_of_the_training_may_be_scored() -> None:
+    split = labelled(frequent())
+    whole = Corpus("odd", {"all": split.splits["test"]})
+    said = [
+        any(
+            "trained on" in caveat.text for caveat in run_here("errors", classifier(), each).caveats
+        )
+        for each in (split, whole)
+    ]
+    assert said == [False, True]
+
+
 @pytest.mark.parametrize("name", ["mini:gpt", "mini:bert", "mini:t5"])
 def test_texts_of_a_language_model_make_up_its_loss(name: str) -> None:
     result = run_here("errors", wb.load(name, device="cpu"), wb.read("primer:size=60"))
