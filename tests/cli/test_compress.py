@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -51,6 +52,21 @@ def test_mistakes_end_with_a_code_and_a_remedy(
     assert answer.code == 2, answer
     assert code in answer.err and "Traceback" not in answer.err
     assert answer.out == "" and not (at_home / "new").exists()
+
+
+def test_an_interrupt_names_what_goes_on_and_writes_the_folder(
+    workbench: Command, at_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    queued = SimpleNamespace(state="queued", under_way=False)
+    run = SimpleNamespace(name="smaller-model-0", status=queued)
+    monkeypatch.setattr("workbench.runs.api.begun", lambda *_, **__: run)
+    monkeypatch.setattr("workbench.runs.interactive.progress.watched", interrupted)
+    answer = workbench("compress", "--model", "mini:bert", "--corpus", CORPUS, "--out", "smaller")
+    assert answer.code == 130
+    assert "same command" in answer.err and "runs resume" not in answer.err
 
 
 @pytest.mark.slow

@@ -103,6 +103,11 @@ def test_what_a_step_has_encoded_is_there_for_the_next(tmp_path: Path) -> None:
     assert seen[:3] == [set(), {"activations-50"}, {"activations-50", "activations-200"}]
 
 
+def test_with_all_data_the_remedy_of_the_finding_is_left_standing() -> None:
+    caveat = effort._undecided(effort.Step({"throws": 50}, 0.1, ("share of heads",)), "data")
+    assert "may decide it, or what the finding names" in caveat.text and "Only" not in caveat.text
+
+
 def test_what_is_open_at_the_end_is_said_with_a_remedy() -> None:
     result, growth = thrown(bias=0.5, time="0s")
     assert growth["ended"] == "time" and growth["still_open"] == ["share of heads"]

@@ -15,6 +15,7 @@ from statistics import median
 from typing import Any
 
 import pytest
+from safetensors import SafetensorError
 
 from tests.runs.conftest import (
     Asking,
@@ -26,7 +27,8 @@ from tests.runs.conftest import (
     process_of,
 )
 from workbench import WorkbenchError
-from workbench.runs import api, launch, spec, status
+from workbench.runs import api, execute, launch, model_card, spec, status
+from workbench.runs.exported_model import export_model
 from workbench.runs.launch import start
 from workbench.runs.processes import locks
 from workbench.runs.request import make_request
@@ -137,6 +139,21 @@ def test_a_disk_that_fills_when_the_end_is_written_down(
         with pytest.raises(WorkbenchError, match="has no results"):
             _ = run.tables
     done_here(asking())
+
+
+def test_a_full_disk_is_no_bug_where_a_library_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise SafetensorError("Error while serializing: I/O error: No space left (os error 28)")
+
+    with pytest.raises(SafetensorError) as caught:
+        full()
+    assert execute._crash(tmp_path, caught.value, ()).code == "disk-full"
+    monkeypatch.setattr(model_card, "write", full)
+    with pytest.raises(WorkbenchError, match="The disk at"):
+        export_model("mini:bert", tmp_path / "exported")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_events_that_cannot_be_written_do_not_end_a_run(

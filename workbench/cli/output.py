@@ -44,9 +44,10 @@ WIDE = 120  # characters of a terminal in which a list of runs has all columns
 LONG_CLAIM = 120  # characters, above which a finding in a list is cut
 
 
-def follow(run: "Run", from_disk: bool | None = None) -> None:
+def follow(run: "Run", from_disk: bool | None = None, resumed_by: str | None = None) -> None:
     """Show the progress of a run until it has ended; an interrupt cancels it, with exit code 130.
 
+    `resumed_by`: what continues it then (default: `workbench runs resume`).
     `from_disk`: whether the run was done before it was requested (default: whether it is done now).
     """
     from workbench.runs.interactive.progress import watched
@@ -67,7 +68,7 @@ def follow(run: "Run", from_disk: bool | None = None) -> None:
         note(f"Interrupted: cancelling {run.name}.")
         if run.status.under_way:
             cancel(run)
-        note(f"Continue with: workbench runs resume {run.name}")
+        note(f"Continue with: {resumed_by or f'workbench runs resume {run.name}'}")
         raise SystemExit(130) from None
 
 

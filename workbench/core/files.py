@@ -200,6 +200,11 @@ def _umask() -> int:
     return mask
 
 
+def is_full(error: BaseException) -> bool:
+    """Return whether an error, also of a library, says that the disk is full."""
+    return getattr(error, "errno", None) in FULL or bool(_FULL_MESSAGE.search(str(error)))
+
+
 def unwritable(
     target: Path,
     error: Exception,
@@ -211,7 +216,7 @@ def unwritable(
     `needed` is the known size of the file in bytes: the bytes written before the error.
     """
     reason = reason_of(error)
-    if getattr(error, "errno", None) not in FULL and not _FULL_MESSAGE.search(reason):
+    if not is_full(error):
         return WorkbenchError(
             f"cannot be written: {reason}.",
             code="file-unwritable",

@@ -40,7 +40,7 @@ UNTRIED = "all findings on a sample of the usual size"  # open after less than t
 OF_SENTENCES = {"max_sentences", *(f"max_{part}" for part in PARTS)}  # settings
 ENDINGS = {
     "decided": "its findings are decided",
-    "data": "it has all data",
+    "data": "all data was used",
     "steps": "that was the last step",
     "time": "the time limit was reached",
 }
@@ -330,7 +330,7 @@ def _rough(sizes: Mapping[str, int | None]) -> Caveat:
 def _undecided(last: Step, ending: str) -> Caveat:
     """What the last step left open, and what would decide it."""
     remedy = {
-        "data": "Only a larger corpus could decide it.",
+        "data": "A larger corpus may decide it, or what the finding names.",
         "steps": "effort=full uses all data.",
         "time": "A longer time could decide it, such as time=1h; the run continues from here.",
     }[ending]

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from workbench.core.errors import WorkbenchError, line_of
-from workbench.core.files import FULL, unwritable, write_atomically
+from workbench.core.files import is_full, unwritable, write_atomically
 from workbench.core.machine import peak_memory
 from workbench.core.version import __version__
 from workbench.experiment.definition import (
@@ -104,8 +104,9 @@ def _short_of_memory(error: BaseException) -> Failure | None:
 
 def _crash(folder: Path, error: BaseException, lines: tuple[str, ...]) -> Failure:
     """Return the failure for an unexpected error: a full disk, or a bug."""
-    if isinstance(error, OSError) and error.errno in FULL:
-        path = Path(os.fsdecode(error.filename)) if error.filename else folder
+    if isinstance(error, Exception) and is_full(error):
+        name = getattr(error, "filename", None)
+        path = Path(os.fsdecode(name)) if name else folder
         full = unwritable(path, error, "Then continue the run with workbench runs resume.")
         return Failure.of(full, lines)
     return Failure(

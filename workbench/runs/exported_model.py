@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.core.errors import WorkbenchError, require_extra
-from workbench.core.files import drafted, reason_of, unwritable, user_path
+from workbench.core.files import drafted, is_full, reason_of, unwritable, user_path
 from workbench.core.public import public, require_choice
 from workbench.models.references import folder_of, trained_by
 from workbench.runs import model_card
@@ -141,8 +141,10 @@ def export_model(
         elif target.is_dir():
             target.rmdir()
         draft.replace(target.absolute())
-    except OSError as error:
-        raise unwritable(target, error) from None
+    except Exception as error:
+        if isinstance(error, OSError) or is_full(error):  # safetensors has an error of its own
+            raise unwritable(target, error) from None
+        raise
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return result

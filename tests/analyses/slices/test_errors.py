@@ -53,7 +53,11 @@ def test_the_word_with_which_a_classifier_is_wrong_is_found() -> None:
     assert np.allclose(texts.loc[texts["right"] == 1, "loss"], -np.log(0.952574), atol=1e-5)
     wrong = result.tables["confusion"].set_index(["label", "predicted"]).loc[("no", "yes"), "n"]
     assert wrong == row["n"]
-    claims = [each.claim for each in ERRORS.findings_of(result.tables)]
+    findings = ERRORS.findings_of(result.tables)
+    share, whole = texts["right"].mean(), findings[1].interval
+    half = 1.96 * np.sqrt(share * (1 - share) / len(texts))
+    assert whole and np.allclose(whole, (share - half, share + half), atol=0.02)
+    claims = [each.claim for each in findings]
     assert "worst on" in claims[0] and f"no taken for yes: {wrong} texts" in claims[-1]
 
 
@@ -67,6 +71,18 @@ def test_labels_at_random_have_no_slice_but_their_own_class() -> None:
         assert ("class", "no") in set(zip(slices["kind"], slices["slice"], strict=True))
         false += bool((slices["kind"] != "class").any())
     assert false <= 2  # 99 % of eight with 5 %
+
+
+def test_without_splits_texts_of_the_training_may_be_scored() -> None:
+    split = labelled(frequent())
+    whole = Corpus("odd", {"all": split.splits["test"]})
+    said = [
+        any(
+            "trained on" in caveat.text for caveat in run_here("errors", classifier(), each).caveats
+        )
+        for each in (split, whole)
+    ]
+    assert said == [False, True]
 
 
 @pytest.mark.parametrize("name", ["mini:gpt", "mini:bert", "mini:t5"])

@@ -23,7 +23,7 @@ from workbench.core.findings import (
     with_unit,
 )
 from workbench.core.objectives import PREDICTED
-from workbench.core.stats import SIGNIFICANT
+from workbench.core.stats import SIGNIFICANT, ratio_intervals
 from workbench.experiment.measured import measured
 
 MORE = "more texts"
@@ -79,7 +79,11 @@ def _whole(tables: Tables, metric: str, unit: Unit) -> Finding:
         f"The {measured(tables, metric)} is {value} on {plural(row['n'], 'text')} (trivial "
         f"baseline: {baseline})."
     )
-    ends = (row["baseline"] + row["lower"], row["baseline"] + row["upper"])
+    texts = tables["texts"]
+    n = texts["n"].to_numpy(float)
+    part = texts["loss" if metric == "loss" else "right"].fillna(0).to_numpy(float) * n
+    lower, upper = ratio_intervals(part[:, None], n, 0)  # of the score, not of its difference
+    ends = (float(lower[0]), float(upper[0]))
     return Finding(
         claim, row["value"], ends, row["baseline"], judged(row["better"]), "baseline",
         keys_of(row, "metric"), "", measure=f"{metric} on all texts", unit=unit, column="value",

@@ -109,7 +109,7 @@ def compress(
     if detach:
         output.started(run, json)
         return
-    output.follow(run)
+    output.follow(run, resumed_by="the same command, which also writes the folder")
     if run.status.state != "done" or run.model is None:
         output.result(run, json)
         return

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from workbench.analyses.smaller_model import figures
-from workbench.analyses.smaller_model.experiments import SMALLER_MODEL, SmallerModel
+from workbench.analyses.smaller_model.experiments import SMALLER_MODEL
 from workbench.analyses.smaller_model.plan import Stage, left_out, stages, total
 from workbench.analyses.smaller_model.result import code_of, one_page
 from workbench.app import cache
@@ -37,6 +37,8 @@ LEAVES = (
 
 def _bound(corpora: Refs, initial: Mapping[str, Any]) -> dict[str, Any] | None:
     """Draw the boxes of the label and the bound; None if it is no share, which is said."""
+    from workbench.runs.request import checked_settings
+
     own: dict[str, Any] = {}
     with suppress(WorkbenchError), st.spinner("Reading the labels …"):  # which else is said below
         own = _label(corpora[0])
@@ -49,7 +51,8 @@ def _bound(corpora: Refs, initial: Mapping[str, Any]) -> dict[str, Any] | None:
         persist_state="session",
     )
     try:
-        return {**own, "keep": SmallerModel.model_validate({"keep": typed or ""}).keep}
+        checked: Any = checked_settings(SMALLER_MODEL, {"keep": typed or ""})
+        return {**own, "keep": checked.keep}
     except WorkbenchError as error:
         show_error(error)
         return None
