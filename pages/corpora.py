@@ -8,6 +8,7 @@ import streamlit as st
 from workbench.app import cache, choice, text, unknown
 from workbench.app.library import corpus_browser, uploads
 from workbench.app.text import plain
+from workbench.core.errors import WorkbenchError
 
 st.title("Corpora")
 st.markdown("Splits, annotation layers and sentences of the corpus chosen in the top bar.")
@@ -41,6 +42,11 @@ with top, text.errors_shown():
     if cache.is_remote_corpus(ref) and ref not in st.session_state.get("hub-corpora", ()):
         corpus_browser.draw_fetch(ref)
     else:
-        sizes = corpus_browser.draw_chosen(ref)
-        st.header("Sentences")
-        corpus_browser.draw(ref, sizes)
+        try:
+            sizes = corpus_browser.draw_chosen(ref)
+        except WorkbenchError:
+            if not uploads.draw_columns_of(ref):
+                raise
+        else:
+            st.header("Sentences")
+            corpus_browser.draw(ref, sizes)

@@ -159,6 +159,16 @@ def test_bad_values_in_the_address_are_said(query: dict[str, str], word: str) ->
     assert any(button.label == "Use this corpus" for button in app.button)
 
 
+def test_a_chosen_table_without_a_known_column_is_stored_with_chosen_ones(tmp_path: Path) -> None:
+    (tmp_path / "mail.csv").write_text("message,topic\nfine words,a\nmore,b\n")
+    app = well(opened("corpora", corpus=str(tmp_path / "mail.csv")))
+    app.multiselect[0].select("message").run()
+    app = _press(well(app), "Check and store")
+    (kept,) = uploads("corpora")
+    assert _chosen(app, "Corpus") == str(kept.path)
+    assert list(app.table[0].value["sentences"]) == ["2"]
+
+
 def test_a_hub_corpus_waits_for_a_click() -> None:
     app = opened("corpora", corpus="hub:nobody/nothing")
     assert any(button.label == "Download from the hub" for button in app.button)

@@ -87,6 +87,10 @@ body:has(.st-key-context [aria-expanded="true"]:hover) [data-testid="stTooltipCo
   .st-key-context [data-testid="stPopoverButton"] p { /* its first line: without its size */
     height: 1.5em; line-height: 1.5; white-space: normal; overflow-wrap: anywhere; text-align: left;
   }
+  .st-key-context:has(.st-key-jobs) { gap: 0.25rem; } /* room for a third chip */
+  .st-key-context:has(.st-key-jobs) [data-testid="stPopoverButton"] p {
+    max-width: 3.25rem !important;
+  }
   [data-testid="stStatusWidget"] { bottom: 4.5rem !important; }
   .st-key-present { display: none; }
   /* all pages are in the bar at the bottom */

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from workbench.core.analysis import announced, faults, is_built_in
 from workbench.core.errors import WorkbenchError, did_you_mean
-from workbench.core.findings import Finding, Tables, check_findings
+from workbench.core.findings import Finding, Tables, check_findings, plural
 from workbench.core.objectives import facts_for, name_of
 from workbench.core.public import check_fields
 from workbench.core.registry import Code, Placed, Registry, imported
@@ -338,6 +338,15 @@ class Caveat:
 
     text: str
     applies_to: tuple[str, ...] = ()
+
+
+def unread_caveat(n_words: int) -> tuple[Caveat, ...]:
+    """A caveat that counts the words beyond a model's maximum length; none if all were read."""
+    if not n_words:
+        return ()
+    were = "was" if n_words == 1 else "were"
+    words = plural(n_words, "word")
+    return (Caveat(f"{words} beyond the model's maximum length {were} not read."),)
 
 
 @dataclass(frozen=True)

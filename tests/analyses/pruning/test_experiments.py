@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from spacy.tokens import Doc
 
 import workbench as wb
 from tests.analyses.heads.conftest import Silent
 from tests.judges.odd import odd_corpus, odd_model, run_here
 from workbench import Result, Run, WorkbenchError, experiments
 from workbench.cli.run import measured_lines
+from workbench.corpora.encode import encode
+from workbench.corpora.layers import vocabulary
 from workbench.experiment import Inputs
 from workbench.models.huggingface import HuggingFace
 from workbench.runs.request import make_request
@@ -311,3 +314,14 @@ def test_what_is_measured_is_known_before_a_run_starts() -> None:
     request = make_request("head-pruning", ["mini:bert"], [corpus], {"task": label})
     (line,) = measured_lines(request)
     assert "Fits a classifier for sentiment" in line and not request.unmet_requirements()
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt", "t5"])
+def test_words_beyond_the_maximum_length_are_counted(name: str) -> None:
+    model = wb.load(f"mini:{name}", device="cpu")
+    docs = [Doc(vocabulary("en"), words=["tall"] * n) for n in (5, 200)]
+    corpus = wb.Corpus("long", {"test": lambda: iter(docs)})
+    found = run_here("head-importance", model, corpus)
+    (said,) = [each.text for each in found.caveats if "maximum length" in each.text]
+    cut = model.encode(encode(docs)).cut
+    assert said.startswith(f"{sum(last - first for _, first, last in cut)} words beyond")

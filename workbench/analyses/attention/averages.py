@@ -23,7 +23,7 @@ from workbench.engine.forward_pass import forward
 from workbench.engine.map_statistics import Reduce
 from workbench.engine.taps import Site, View
 from workbench.engine.words import by_words, owners, piece_shares
-from workbench.experiment.definition import HEAD, Caveat, Inputs, Progress, Result
+from workbench.experiment.definition import HEAD, Caveat, Inputs, Progress, Result, unread_caveat
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -56,11 +56,7 @@ def run(inputs: Inputs, settings: Averages, progress: Progress) -> Result:
 
 
 def _caveats(cut: int, has_tags: bool) -> list[Caveat]:
-    caveats = []
-    if cut:
-        caveats.append(
-            Caveat(f"{cut:,} words were cut off: they exceed the model's maximum length.")
-        )
+    caveats = [*unread_caveat(cut)]
     if not has_tags:
         text = "The corpus has no parts of speech, so the table of pairs of tags is empty."
         caveats.append(Caveat(text, ("tags",)))

@@ -93,14 +93,19 @@ def lost(tables: Tables) -> go.Figure:
     as far as the rest.
     """
     table = tables["lost"].sort_values("p", kind="stable").head(GROUPS)
-    names = [f"{row.group} ({row.kind}): {row.method}, {row.amount}" for row in table.itertuples()]
+    models = [f"{row.method}, {row.amount}" for row in table.itertuples()]
+    title = models[0] if len(set(models)) == 1 else ""
+    names = [
+        f"{row.group} ({row.kind})" if title else f"{row.group} ({row.kind}): {model}"
+        for row, model in zip(table.itertuples(), models, strict=True)
+    ]
     symbols = ["circle" if p < 0.05 else "circle-open" for p in table["p"]]
     shown = marks(
         table["difference"], names, "%{y}: %{x:.3f}", colour=SERIES[0], symbol=symbols, size=9,
         error_x=interval(table, "difference"), showlegend=False,
     )  # fmt: skip
     x = {"title": "fell further than the rest by"}
-    figure = panels([("", [shown])], 24 * len(table) + 40, x=x, y={"autorange": "reversed"})
+    figure = panels([(title, [shown])], 24 * len(table) + 40, x=x, y={"autorange": "reversed"})
     return figure.add_vline(x=0, line={"color": BASELINE, "dash": "dot"})
 
 

@@ -27,7 +27,7 @@ from workbench.corpora.encode import encode
 from workbench.corpora.readers.text import READ_WITH
 from workbench.corpora.splits import few_sentences_caveat
 from workbench.engine.taps import Site
-from workbench.experiment.definition import Caveat, Inputs, Progress, Result
+from workbench.experiment.definition import Caveat, Inputs, Progress, Result, unread_caveat
 
 MIN_RELIABLE = 0.5  # share of reliable maxima below which there is a caveat
 
@@ -133,8 +133,7 @@ def _caveats(
             "count as misses for offsets, roles and accuracy_confident."
         )
     yield from map(Caveat, few_sentences_caveat(report.documents))
-    if report.cut:
-        yield Caveat(f"{report.cut:,} words beyond the model's maximum length were not read.")
+    yield from unread_caveat(report.cut)
     if report.unaligned:
         yield Caveat(
             f"{report.unaligned:,} words have no piece in the tokenizer; they are left out."

@@ -36,7 +36,7 @@ from workbench.corpora.encode import encode
 from workbench.corpora.layers import layers
 from workbench.corpora.splits import Parts, SplitSizes, parts_of
 from workbench.engine.batch import Batch
-from workbench.experiment.definition import Caveat, Inputs, Progress
+from workbench.experiment.definition import Caveat, Inputs, Progress, unread_caveat
 from workbench.models.word_models import read_vectors, words_of
 
 WINDOW = "cnn{}"  # a convolution over layer 0, with this many words on either side
@@ -77,11 +77,7 @@ class ProbeInputs:
         """Caveats about the parts and about words that the model did not read."""
         caveats = [Caveat(note) for note in self.parts.notes]
         report = self.encoded.report
-        if report is not None and report.cut:
-            caveats.append(
-                Caveat(f"{report.cut:,} words beyond the model's maximum length were not read.")
-            )
-        return caveats
+        return caveats if report is None else [*caveats, *unread_caveat(report.cut)]
 
 
 def tasks_in(corpus: Corpus, names: Sequence[str] = ()) -> tuple[Task, ...]:

@@ -28,7 +28,7 @@ from workbench.engine.model import Model
 from workbench.engine.taps import Tap
 from workbench.engine.task import Task
 from workbench.engine.words import owners
-from workbench.experiment.definition import Caveat, Inputs
+from workbench.experiment.definition import Caveat, Inputs, unread_caveat
 from workbench.models.huggingface import HuggingFace, require_transformer
 from workbench.models.output_heads.standard_heads import with_standard_head
 from workbench.models.output_heads.task_heads import BatchScores
@@ -121,7 +121,8 @@ def caveats(evaluation: Evaluation, texts: int, notes: Iterable[str] = ()) -> tu
             f"{n_removed} heads were removed from this model before. The other heads have new "
             f"numbers: {_numbers(evaluation.model)}."
         ] = None
-    return tuple(Caveat(line) for line in lines)
+    n_unread = sum(question.n_unread for question in evaluation.questions)
+    return (*map(Caveat, lines), *unread_caveat(n_unread))
 
 
 def _numbers(model: HuggingFace) -> str:

@@ -33,7 +33,7 @@ def _watch() -> None:
     queued = len(jobs) - running
     counts = ((running, "running"), (queued, "queued"))
     label = ", ".join(f"{count} {state}" for count, state in counts if count)
-    with st.popover(label, icon=":material/progress_activity:", help="Jobs under way"):
+    with st.popover(label, icon=":material/progress_activity:", help="Jobs under way", key="jobs"):
         for name, now in jobs[:MOST]:
             st.page_link(
                 "pages/runs.py",

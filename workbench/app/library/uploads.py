@@ -275,6 +275,14 @@ def draw_typed_table(place: str = PAGE) -> None:
         st.rerun()
 
 
+def draw_columns_of(ref: str) -> bool:
+    """Draw the choice of columns of the chosen corpus; return whether that is what it lacks."""
+    place = f"{PAGE} chosen"
+    if is_open := is_open_table(names.path_of("corpora", ref), place):
+        draw_typed_table(place)
+    return is_open
+
+
 def _header(file: "UploadedFile | Path") -> "ColumnNames":
     from workbench.corpora.readers.tables import ENOUGH, columns
 

@@ -278,8 +278,8 @@ def _texts(names: Collection[str], where: str) -> tuple[str, ...]:
         f"none of the columns has the name of a known text column: {shown}.",
         code="column-not-found",
         where=where,
-        remedy="The first row must name the columns. Name the text column with text= (--text); in "
-        "the app, type the file's path where a corpus is opened, or upload it, and choose it.",
+        remedy="The first row must name the columns. Name the text column with text= (--text), "
+        "or choose it on the page Corpora of the app.",
     )
 
 

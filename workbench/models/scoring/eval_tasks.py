@@ -52,6 +52,7 @@ class Question:
     hidden: Tensor | None = None  # [batch, pieces], the pieces that a masked model predicts
     gold: tuple[Gold, ...] = ()  # the labels of each text
     segments: Tensor | None = None  # [batch, words], on the host: words of a pair's second text
+    n_unread: int = 0  # words beyond the model's maximum length
 
     def __len__(self) -> int:
         return len(self.text)
@@ -116,7 +117,8 @@ class EvalTask:
             place_of = dict(zip(text.order.tolist(), part, strict=True))
             for rows in by_length(replace(text, unaligned=(), cut=()), Limit(limit)):
                 places = [place_of[order] for order in rows.order.tolist()]
-                yield self._question(model, rows, places, segments)
+                n_unread = int((rows.word_counts - rows.kept).sum())
+                yield replace(self._question(model, rows, places, segments), n_unread=n_unread)
 
     def _question(
         self, model: HuggingFace, text: Pieces, places: Sequence[int], segments: Tensor | None
