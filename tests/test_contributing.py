@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -233,6 +234,18 @@ def test_an_error_of_ones_own_model_names_its_line_and_not_that_of_the_analysis(
     with pytest.raises(WorkbenchError, match="not written") as caught:
         wb.run("geometry", model=Broken(), corpus="primer:size=20", random_models=0)
     assert caught.value.where.startswith("tests/test_contributing.py:")
+
+
+@pytest.mark.usefixtures("own_runs")
+def test_a_model_that_returns_too_few_layers_is_told_how_many() -> None:
+    class Short(BagOfEmbeddings):
+        def forward(self, *given: Any, **more: Any) -> Any:
+            output = super().forward(*given, **more)
+            return replace(output, hidden={"encoder": output.hidden["encoder"][:1]})
+
+    with pytest.raises(WorkbenchError, match="returned 1 states of the encoder") as caught:
+        wb.run("geometry", model=Short(), corpus="primer:size=20", random_models=0)
+    assert "has 2 tensors" in caught.value.remedy
 
 
 def test_a_class_of_model_without_its_methods_makes_no_model() -> None:

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from workbench.core.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError, listed
 from workbench.core.public import public
 from workbench.engine.batch import Batch, Pieces
 from workbench.engine.halving import Limit, in_halves
@@ -130,6 +130,8 @@ def forward(
 
     def run(text: Pieces) -> None:
         output = model.forward(text, taps=taps, hidden=hidden)
+        if hidden:
+            _require_states(model, text, output)
         if use is not None:
             use(text, output)
 
@@ -143,6 +145,23 @@ def forward(
     report.halvings = limit.halvings
     report.seconds = time.perf_counter() - started
     return report
+
+
+def _require_states(model: Model, text: Pieces, output: Output) -> None:
+    """Raise if a model of one's own returns other states than it announces."""
+    for stack in model.stacks[:1]:  # further stacks only read targets
+        states = output.hidden.get(stack.name, ())
+        expected = (*text.ids.shape, model.width)
+        if len(states) == stack.layers + 1 and all(each.shape == expected for each in states):
+            continue
+        shapes = listed(dict.fromkeys(str([*each.shape]) for each in states)) or "none"
+        raise WorkbenchError(
+            f"forward returned {len(states)} states of the {stack.name}, of shapes {shapes}.",
+            code="shape-mismatch",
+            where=model.name,
+            remedy=f"hidden[{stack.name!r}] has {stack.layers + 1} tensors of shape "
+            f"{[*expected]}: the embeddings and {stack.layers} layers, by stacks and width.",
+        )
 
 
 def batches_of(model: Model, batch: Batch, limit: Limit, fills: bool) -> Iterator[Pieces]:
