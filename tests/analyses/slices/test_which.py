@@ -83,3 +83,12 @@ def test_a_few_texts_decide_nothing() -> None:
     few = texts(noise(0)).head(which.FEWEST - 1)
     (whole,) = found(tables(few), tables(few))
     assert whole.verdict == "undecided" and whole.decided_by == "more texts"
+
+
+def test_a_score_is_that_of_errors_where_long_texts_count_more() -> None:
+    n = 1 + np.arange(N) % 30
+    first, second = texts(noise(0), n), texts(noise(1), n)
+    row = which.paired(tables(first), tables(second)).groups.iloc[0]
+    assert row["first"] == pytest.approx((first["loss"] * n).sum() / n.sum())
+    assert row["gain"] == pytest.approx(row["first"] - row["second"])
+    assert row["lower"] < row["gain"] < row["upper"]

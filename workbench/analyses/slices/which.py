@@ -28,9 +28,10 @@ from workbench.core.findings import (
     with_unit,
 )
 from workbench.core.objectives import PREDICTED
-from workbench.core.stats import SIGNIFICANT, mean_interval, sign_flip_p_values, thirds
+from workbench.core.stats import SIGNIFICANT, ratio_intervals, sign_flip_p_values, thirds
 
 ALL = "all texts"
+ENDS = "", " of second"  # of the columns of the first and of the second model
 FEWEST = 8  # texts of a group
 THIRDS = {
     "words": ("short", "medium-length", "long"),
@@ -59,27 +60,27 @@ def paired(first: Tables, second: Tables) -> Paired:
         return Paired(texts.iloc[:0], reason=f"they predict different things: {said}")
     same_pieces = bool((texts["n"] == texts["n of second"]).all())
     if kinds[0] not in PREDICTED:
-        scores = [texts[f"right{end}"].to_numpy() for end in ("", " of second")]
-        right = [score > 0.5 for score in scores]
-        a, b = right
+        a, b = (texts[f"right{end}"].to_numpy() > 0.5 for end in ENDS)
         both = tuple(int(each.sum()) for each in (a & b, a & ~b, ~a & b, ~a & ~b))
-        return Paired(_groups(texts, scores, 1), "accuracy", both)  # type: ignore[arg-type]
+        return Paired(_groups(texts, "right", "n"), "accuracy", both)  # type: ignore[arg-type]
     if not same_pieces and kinds[0] != "causal":
         return Paired(
             texts.iloc[:0], reason=f"they predict different {PREDICTED[kinds[0]]} of the same texts"
         )
-    per = np.ones(len(texts)) if same_pieces else texts["words"].clip(lower=1).to_numpy()
-    scores = [
-        (texts[f"loss{end}"] * (1 if same_pieces else texts[f"n{end}"])).to_numpy() / per
-        for end in ("", " of second")
-    ]
-    return Paired(_groups(texts, scores, -1), "loss per piece" if same_pieces else "loss per word")
+    groups = _groups(texts, "loss", "n" if same_pieces else "words")
+    return Paired(groups, "loss per piece" if same_pieces else "loss per word")
 
 
-def _groups(texts: pd.DataFrame, scores: Sequence[np.ndarray], sign: int) -> pd.DataFrame:
-    """One row per group; `gain` is by how much the second model is better, p is corrected."""
-    first, second = scores
-    gain = sign * (second - first)  # [texts]
+def _groups(texts: pd.DataFrame, metric: str, per: str) -> pd.DataFrame:
+    """One row per group; `gain` is by how much the second model is better, p is corrected.
+
+    Scores are sums by sums, as in `errors`: a long text counts more.
+    """
+    number = texts[per].clip(lower=1).to_numpy(float)  # [texts]
+    first, second = (
+        (texts[f"{metric}{end}"] * texts[f"n{end}"]).fillna(0).to_numpy() for end in ENDS
+    )
+    gain = (second - first) * (-1 if metric == "loss" else 1)  # [texts]
     members = {name: member for name, member in _members(texts) if member.sum() >= FEWEST}
     if not members:
         return pd.DataFrame(
@@ -89,12 +90,13 @@ def _groups(texts: pd.DataFrame, scores: Sequence[np.ndarray], sign: int) -> pd.
     p_values = sign_flip_p_values(np.where(inside, gain[:, None], 0.0), seed=0)
     rows = []
     for (name, member), p in zip(members.items(), p_values, strict=True):
-        lower, upper = mean_interval(gain[member])
+        total = number[member].sum()
+        lower, upper = ratio_intervals(gain[member][:, None], number[member], 0)
         rows.append(
             {
-                "group": name, "n": int(member.sum()), "first": first[member].mean(),
-                "second": second[member].mean(), "gain": gain[member].mean(), "lower": lower,
-                "upper": upper, "p": float(p),
+                "group": name, "n": int(member.sum()), "first": first[member].sum() / total,
+                "second": second[member].sum() / total, "gain": gain[member].sum() / total,
+                "lower": float(lower[0]), "upper": float(upper[0]), "p": float(p),
             }
         )  # fmt: skip
     return pd.DataFrame(rows)
