@@ -517,7 +517,9 @@ def patch_predictions(
             f"the {'metric' if is_own else chosen.measure} is (nearly) the same for both texts: "
             f"{found.clean:.4f} and {found.corrupt:.4f}",
             notes,
-            "take another metric" if is_own else "name a target and another choice with against",
+            "take another metric"
+            if is_own
+            else "name a target and another choice with against (Rather than, in the app)",
         )
     in_nats = chosen.measure != "probability" and clean.kind != "score" and not is_own
     is_distinguished = not in_nats or abs(found.difference) > MARGIN

@@ -93,7 +93,6 @@ def pack(store: Store, vocabulary: Vocabulary, length: int, seed: int = 0) -> Pa
         raise WorkbenchError(
             f"the text has {len(store):,} tokens, fewer than one sequence of {length:,}.",
             code="text-too-short",
-            where=str(store.folder),
             remedy=f"Give more text, or set sequence_length to at most {len(store) + n_special:,}.",
         )
     return packing
