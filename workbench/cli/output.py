@@ -377,7 +377,8 @@ def comparison(runs: Sequence["Run"], json: bool) -> None:
         keys = [str(key) for key in table.columns if not _OF_RUN.match(str(key))]
         differences = [f"{letter} − A" for letter in letters if letter != "A"]
         columns = [*keys, "", *letters, *differences]
-        print_table(f"Table {name}{more}", columns, rows[:ROWS])
+        if rows:  # else the table has no numbers
+            print_table(f"Table {name}{more}", columns, rows[:ROWS])
 
 
 def _laid_out(table: "pd.DataFrame", letters: Sequence[str]) -> Iterator[tuple[object, ...]]:
