@@ -73,6 +73,21 @@ def test_a_new_run_has_the_inputs_that_its_form_showed(monkeypatch: pytest.Monke
     assert begun[0][:3] == ("errors", ("mini:gpt",), ("primer:size=40",))
 
 
+def test_a_new_run_reads_the_columns_that_the_run_shown_did(tmp_path: Path) -> None:
+    rows = "".join(f"fine words {n},{'ab'[n % 2]}\n" for n in range(8))
+    (tmp_path / "mails.csv").write_text(f"message,kind\n{rows}")
+    columns = {"text": ["message"], "labels": ["kind"]}
+    run = made(
+        tmp_path / "runs", experiment="errors", tables={}, findings=[],
+        models=(model("mini:gpt", ref="mini:gpt"),),
+        corpora=(corpus("mails", ref=str(tmp_path / "mails.csv"), options=columns),),
+        settings=Errors().model_dump(mode="json"),
+    )  # fmt: skip
+    app = opened("experiments", run=run.name, new="1")
+    assert not app.error
+    assert next(each for each in app.button if each.label == "Run").disabled is False
+
+
 def test_a_label_is_to_be_chosen_before_anything_is_wrong(tmp_path: Path) -> None:
     rows = "".join(f"fine words {n},{'ab'[n % 2]},{'xy'[n % 2]}\n" for n in range(8))
     (tmp_path / "two.csv").write_text(f"text,kind,mood\n{rows}")

@@ -12,6 +12,7 @@ from workbench.analyses.smaller_model.experiments import TABLES, SmallerModel
 from workbench.analyses.smaller_model.figures import FIGURES
 from workbench.analyses.smaller_model.plan import left_out, stages
 from workbench.analyses.smaller_model.result import one_page
+from workbench.core.findings import changes
 from workbench.corpora.browse import Size
 
 
@@ -38,6 +39,15 @@ def test_what_falls_short_is_said() -> None:
     assert "90.0 %" in nearest.claim  # what the nearest model keeps on dev
     (only,) = findings_of("smaller-model", tables(learned=False)).values()
     assert "not learnt" in only.claim
+
+
+def test_shares_of_two_tasks_are_not_compared_as_one() -> None:
+    other = tables()
+    other["kept"] = other["kept"].assign(task="urgent")
+    runs = (findings_of("smaller-model", each)["smaller model"] for each in (tables(), other))
+    (change,) = changes({letter: [found] for letter, found in zip("AB", runs, strict=True)})
+    assert change.verdict == "undecided"
+    assert "task topic in A, task urgent in B" in change.claim
 
 
 def test_the_report_is_one_page(tmp_path: Path) -> None:

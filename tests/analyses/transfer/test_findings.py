@@ -191,6 +191,13 @@ def test_a_score_at_the_majority_is_not_supported_or_undecided_if_too_few_texts_
         assert first.verdict == verdict and "does not significantly learn" in first.claim
 
 
+def test_a_score_whose_interval_includes_the_majority_is_not_called_learnt() -> None:
+    tables = tuned(0.55)
+    tables["means"]["lower"] = 0.45  # a paired comparison with the majority can be significant
+    first = findings_of("finetune", tables)["score of the adapted model"]
+    assert "does not significantly learn" in first.claim and "above" not in first.claim
+
+
 def test_one_training_does_not_decide_whether_a_model_learns() -> None:
     first = findings_of("finetune", tuned(seeds=1))["score of the adapted model"]
     assert first.verdict == "undecided" and "seeds" in first.decided_by

@@ -86,7 +86,7 @@ def _nothing_smaller(tables: Tables, test: Row) -> Finding:
     return Finding(
         f"Nothing was cut: {why} (see the caveats); {score_of(test)} of the original is "
         f"{with_unit(test['original'], unit_of(test))}.",
-        test["original"], None, None, "not supported", "kept", keys_of(test, "split"),
+        test["original"], None, None, "not supported", "kept", keys_of(test, "split", "task"),
         measure="smaller model", unit=unit_of(test), column="original",
     )  # fmt: skip
 
@@ -134,7 +134,7 @@ def _nearest(tables: Tables, point: Row, test: Row) -> Finding:
 def _of_kept(claim: str, verdict: Verdict, test: Row) -> Finding:
     return Finding(
         claim, test["kept"], (test["lower"], test["upper"]), test["bound"], verdict, "kept",
-        keys_of(test, "split"), "points", measure="smaller model", unit="%", column="kept",
+        keys_of(test, "split", "task"), "points", measure="smaller model", unit="%", column="kept",
         decided_by=MORE, n=f"{test['n']} texts",
     )  # fmt: skip
 

@@ -446,13 +446,13 @@ def _score(row: Row, scores: pd.DataFrame) -> Finding:
     if row["method"] == "frozen":
         kind = "linear" if row["head"] == "plain" else "LSTM"
         subject = f"A {kind} head over the frozen {row['model']}"
-    learns = "learns" if row["learned"] else "does not significantly learn"
-    against = "significantly above the majority baseline of" if row["learned"] else "majority"
-    if row["learned"] and metric == ERROR:
-        against = "significantly below the mean of train, which has"
     seeds = scores["seed"].nunique()
     gap = high - row["baseline"] if metric != ERROR else 0.0
     holds = row["learned"] and (metric == ERROR or low > row["baseline"])
+    learns = "learns" if holds else "does not significantly learn"
+    against = "significantly above the majority baseline of" if holds else "majority"
+    if holds and metric == ERROR:
+        against = "significantly below the mean of train, which has"
     return Finding(
         f"{subject} {learns} {row['task']}: {spelt(metric)} {shown(row['value'], unit)} (95 % "
         f"{span(low, high, unit)}; {plural(seeds, 'seed')}), {against} "

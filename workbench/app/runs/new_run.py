@@ -154,7 +154,7 @@ def _draw(
         settings = settings_form.settings(_without(experiment, form.names), initial, key)
         chosen = {name: initial[name] for name in form.names} | (own or {})
         settings |= settings_form.non_default(experiment, chosen)
-        options = run_form.run_options(experiment)
+        options = {**run_form.run_options(experiment), **_reading(run, corpora)}
         command = st.container()
     if own is None:  # the corpus cannot be read, which was said
         return
@@ -163,6 +163,13 @@ def _draw(
         arguments = (experiment.name, models, corpora, settings, {**options, **objective})
         if run_form.offer(arguments, command):
             _begin(arguments, page)
+
+
+def _reading(run: "Run | None", corpora: Refs) -> dict[str, Any]:
+    """How the run shown read this corpus, such as the columns of a table; else the default."""
+    if run is None or not corpora or context.inputs_of(run)[1] != corpora:
+        return {}
+    return {"reading": run.spec.corpora[0].options}
 
 
 def _begin(arguments: run_form.RequestArguments, page: Experiment[Any]) -> None:
