@@ -107,6 +107,19 @@ def test_a_note_says_what_rules_lack(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "download en" not in note
 
 
+def test_a_tokenizer_without_its_package_names_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacking(language: str) -> Language:
+        raise ImportError("Pyvi not installed.")
+
+    monkeypatch.setattr(spacy, "blank", lacking)
+    (tmp_path / "book.txt").write_text("Xin chào.", encoding="utf-8")
+    with pytest.raises(WorkbenchError, match="package") as caught:
+        list(read(tmp_path / "book.txt", language="vi").docs())
+    assert "language xx" in str(caught.value)
+
+
 LONG = "Aardvarks " * 100_001  # spaCy's pipelines take a million characters
 
 

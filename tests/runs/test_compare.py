@@ -38,6 +38,12 @@ def test_numbers_that_are_names_have_no_difference() -> None:
     assert list(found["B − A score"]) == [0] and not [c for c in found if "head" in c]
 
 
+def test_a_table_without_numbers_has_its_texts() -> None:
+    one, other = (table(("fact",), fact=["family"], value=[family]) for family in ("bert", "gpt"))
+    found = aligned([one, other])
+    assert found.to_dict("records") == [{"fact": "family", "A value": "bert", "B value": "gpt"}]
+
+
 def test_several_keys_several_runs_and_no_keys() -> None:
     three = [table(("a", "b"), a=[1, 1], b=[2, 3], v=[x, x + 0.5]) for x in (0.0, 1.0, 3.0)]
     found = aligned(three)

@@ -389,7 +389,7 @@ def _laid_out(table: "pd.DataFrame", letters: Sequence[str]) -> Iterator[tuple[o
         for number in numbers:
             values = [_whole(row[f"{letter} {number}"]) for letter in letters]
             others = [letter for letter in letters if letter != "A"]
-            differences = [_signed(_whole(row[f"{one} − A {number}"])) for one in others]
+            differences = [_signed(_whole(row.get(f"{one} − A {number}"))) for one in others]
             yield (*(_plain(row[key]) for key in keys), number, *values, *differences)
 
 

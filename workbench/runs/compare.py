@@ -168,7 +168,10 @@ def compared(tables: Sequence[Mapping[str, pd.DataFrame]]) -> Iterator[tuple[str
 
 
 def aligned(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return one table of several runs: the keys, then `A value`, `B value`, `B − A value`, …"""
+    """Return one table of several runs: the keys, then `A value`, `B value`, `B − A value`, …
+
+    Texts, which have no difference, are only in tables without numbers.
+    """
     keys = list(tables[0].attrs.get("keys", ()))
     if missing := [key for key in keys if not all(key in table for table in tables)]:
         raise WorkbenchError(
@@ -178,13 +181,15 @@ def aligned(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
         )
     excluded = {*keys, *tables[0].attrs.get("labels", ())}
     keys = [key for key in keys if not _identifies_run([table[key] for table in tables])]
-    numbers = [
+    shared = [
         column
         for column in tables[0].columns
-        if column not in excluded and all(column in t and _is_number(t[column]) for t in tables)
+        if column not in excluded and all(column in table for table in tables)
     ]
+    numbers = [column for column in shared if all(_is_number(table[column]) for table in tables)]
+    values = numbers or shared  # a table without numbers, such as `facts`, has texts
     parts = [
-        _numbered(table, keys)[[*numbers]].add_prefix(f"{letter} ")
+        _numbered(table, keys)[[*values]].add_prefix(f"{letter} ")
         for letter, table in zip(LETTERS, tables, strict=False)
     ]
     order = _numbered(tables[0], keys).index
@@ -192,12 +197,12 @@ def aligned(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     others = [row for row in joined.index if row not in set(order)]
     joined = joined.loc[[*order, *others]]
     columns = {}
-    for number in numbers:
+    for value in values:
         for letter, _ in zip(LETTERS, tables, strict=False):
-            columns[f"{letter} {number}"] = joined[f"{letter} {number}"]
-            if letter != "A":
-                difference = _signed(joined[f"{letter} {number}"]) - _signed(joined[f"A {number}"])
-                columns[f"{letter} − A {number}"] = difference
+            columns[f"{letter} {value}"] = joined[f"{letter} {value}"]
+            if letter != "A" and value in numbers:
+                difference = _signed(joined[f"{letter} {value}"]) - _signed(joined[f"A {value}"])
+                columns[f"{letter} − A {value}"] = difference
     out = pd.DataFrame(columns, index=joined.index).reset_index()
     return out.drop(columns="row") if not keys else out
 

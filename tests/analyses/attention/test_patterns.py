@@ -51,10 +51,10 @@ def test_the_caption_has_the_corpus_only_where_a_run_has() -> None:
     shown = grid(one), one.astype(np.float32), 0, 0
     said = caption(*shown, on_corpus("EWT dev", "run", heads, offsets))
     assert said == (
-        "Head 1.1 looks at the previous token: 100 % here, 91 % on EWT dev. "
+        "Head 1.1 looks at the previous token: 100 % of tokens here, 91 % on EWT dev. "
         "Role on EWT dev: positional."
     )
-    assert caption(*shown, None) == "Head 1.1 looks at the previous token: 100 % here."
+    assert caption(*shown, None) == "Head 1.1 looks at the previous token: 100 % of tokens here."
     even = np.full((7, 7), 1 / 7, dtype=np.float32)
     assert "no fixed place" in caption(grid(even), even, 0, 0, None)
 

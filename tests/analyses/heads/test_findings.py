@@ -120,8 +120,8 @@ def test_the_strongest_positional_head_is_named_with_its_offset() -> None:
     found = findings_of("heads", {"heads": heads({}, strong)})
     claim = found["largest share of words that attend to one offset"].claim
     assert claim == (
-        "1 of 2 heads is positional: for 95 % of 500 words, head 1.2 attends most to the word at "
-        "offset −1 (p < 0.001 against a random word)."
+        "1 of 2 heads is positional: head 1.2 attends most to the word at offset −1 for 95 % of "
+        "the words that have one (p < 0.001 against a random word)."
     )
 
 
@@ -129,7 +129,9 @@ def test_at_the_level_of_pieces_the_claim_is_about_pieces() -> None:
     pieces = heads({}, {}, rare_share=0.0, rare_share_lower=0.0, rare_share_upper=1.0)
     found = findings_of("heads", {"heads": pieces})
     claim = found["largest share of words that attend to one offset"].claim
-    assert claim.endswith("attends most to the piece at offset −1 for 30 % of 500 pieces.")
+    assert claim.endswith(
+        "attends most to the piece at offset −1 for 30 % of the pieces that have one."
+    )
 
 
 def test_a_head_that_rests_on_a_separator_is_compared_with_uniform_attention() -> None:

@@ -29,7 +29,7 @@ SMALL: dict[str, Any] = {
     "vocabulary_size": 360,
     "batch_size": 16,
 }
-ALLOWED = "the text allows only 152 tokens instead of 360: no pieces are left to merge."
+ALLOWED = "the text allows only 152 pieces instead of 360: no two are left to merge."
 
 
 @pytest.fixture(scope="module")

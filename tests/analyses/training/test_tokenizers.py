@@ -115,7 +115,7 @@ def test_text_that_is_not_enough(algorithm: Algorithm) -> None:
     for nothing in ([], [""], ["  ", "\n"], ["[PAD] [MASK]"]):
         with pytest.raises(WorkbenchError, match="empty-text"):
             train_tokenizer(nothing, algorithm, "bert", 1000)
-    with pytest.warns(UserWarning, match=r"allows only [\d,]+ tokens instead of 1,000"):
+    with pytest.warns(UserWarning, match=r"allows only [\d,]+ pieces instead of 1,000"):
         made = train_tokenizer(["word"], algorithm, "bert", 1000)
     assert made.unk_token_id not in made("word")["input_ids"]
     with pytest.warns(UserWarning, match="instead of 100,000"):

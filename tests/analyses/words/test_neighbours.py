@@ -151,7 +151,7 @@ def test_a_word_that_the_tokenizer_does_not_know_is_noted() -> None:
         wb.neighbours(model, corpus, "Ben sees \u2603.", word, k=1, split="test").notes
         for word in ("Ben", "\u2603")
     )
-    assert not known and "'\u2603' has an unknown piece in mini:bert" in unknown[0]
+    assert not known and "“\u2603” has an unknown piece: it" in unknown[0]
     elmo = wb.load("mini:elmo", device="cpu")  # reads every word by its characters
     found = wb.neighbours(elmo, corpus, "Ben sees \u2603.", "\u2603", k=1, split="test")
     assert not found.notes

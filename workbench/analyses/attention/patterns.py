@@ -123,8 +123,8 @@ def caption(grid: Grid, shown: Floats, row: int, column: int, corpus: OnCorpus |
     if pattern is None:
         first = f"{name} has no attention here"
     elif pattern.share < MIN_SHARE:
-        place = pattern.in_words(noun)
-        first = f"{name} has no fixed place here; most often {place} ({_percent(pattern.share)})"
+        most = f"{pattern.in_words(noun)} ({_percent(pattern.share)} of {noun}s)"
+        first = f"{name} has no fixed place here; most often {most}"
     else:
         first = f"{name} looks at {pattern.in_words(noun)}: "
         first += _shares(corpus, head, pattern, noun)
@@ -132,20 +132,18 @@ def caption(grid: Grid, shown: Floats, row: int, column: int, corpus: OnCorpus |
 
 
 def _shares(corpus: OnCorpus | None, head: tuple[Any, ...], pattern: Pattern, noun: str) -> str:
-    """The share of words or tokens here, and what a run says of the corpus: `98 % here, 91 % …`."""
-    here = _percent(pattern.share)
+    """The share of words or tokens here, and what a run says: `98 % of words here, 91 % …`."""
+    here = f"{_percent(pattern.share)} of {noun}s here"
     if not corpus:
-        return f"{here} here"
+        return here
     if pattern.place == "offset":
         share = corpus.offsets.get((*head, pattern.offset))
-        return (
-            f"{here} here" if share is None else f"{here} here, {_percent(share)} on {corpus.name}"
-        )
+        return here if share is None else f"{here}, {_percent(share)} on {corpus.name}"
     column = "first_mass" if pattern.place == "first" else "separator_mass"
     mass = corpus.heads.get(head, {}).get(column)
     if mass is None:
-        return f"{here} here"
-    return f"{here} of {noun}s here; {_percent(mass)} of its attention on {corpus.name}"
+        return here
+    return f"{here}; {_percent(mass)} of its attention on {corpus.name}"
 
 
 def _role_on(corpus: OnCorpus | None, head: tuple[Any, ...]) -> list[str]:

@@ -211,7 +211,10 @@ def _verdict(
             "them."
         )
     if change < SMALLEST and better < SIGNIFICANT:
-        return "no", "The prediction hardly depends on the units: no set of them changes it."
+        return "no", (
+            "The prediction hardly depends on the units (words, pieces or segments): no set of "
+            f"them changes the explained value by {SMALLEST} or more."
+        )
     if gain < SMALLEST and p < SIGNIFICANT:
         return "no", (
             "The map is better than random orders, but by next to nothing: what is lost without "

@@ -253,23 +253,20 @@ def _positional(table: pd.DataFrame, unit: str) -> Finding:
     row = _best(table, "positional", table["offset_share"])
     name, share = head_name(row, has_several_kinds(table)), percent(row["offset_share"])
     one = unit.removesuffix("s")
-    where = f"the {one} itself"
-    if row["offset"] != 0:
-        where = f"the {one} at offset {signed(whole(row['offset']))}"
+    where = f"the {one} itself for {share} of {unit}"
+    if row["offset"] != 0:  # words without a neighbour at that offset do not count
+        offset = signed(whole(row["offset"]))
+        where = f"the {one} at offset {offset} for {share} of the {unit} that have one"
     n_positional = len(_having(table, "positional"))
     if n_positional:
         claim = (
             f"{capital(of_all(n_positional, len(table), 'head'))} "
-            f"{verb_of(n_positional, 'is', 'are')} positional: for {share} of "
-            f"{plural(row['n'], one)}, {name} attends most to {where} "
+            f"{verb_of(n_positional, 'is', 'are')} positional: {name} attends most to {where} "
             f"({p_text(row['offset_p_value'])} against a random "
             f"{one})."
         )
     else:
-        claim = (
-            f"No head is positional: the closest, {name}, attends most to {where} for {share} of "
-            f"{plural(row['n'], one)}."
-        )
+        claim = f"No head is positional: the closest, {name}, attends most to {where}."
     return _of_head(
         table,
         row,

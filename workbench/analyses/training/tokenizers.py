@@ -133,8 +133,8 @@ def train_tokenizer(
         raise _too_small(size, n_tokens + marks.sentinels, "the characters of this text")
     if n_tokens < n_ordinary:
         warnings.warn(
-            f"the text allows only {n_tokens + marks.sentinels:,} tokens instead of {size:,}: "
-            "no pieces are left to merge.",
+            f"the text allows only {n_tokens + marks.sentinels:,} pieces instead of {size:,}: "
+            "no two are left to merge.",
             stacklevel=2,
         )
     return _with_special_tokens(trained, marks, names, max_length, algorithm)

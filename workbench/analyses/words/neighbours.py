@@ -234,8 +234,8 @@ def _unknown_note(model: Model, doc: "Doc", index: int) -> list[str]:
     if not any(p.unknown and p.id >= 0 and p.word == index for p in pieces):
         return []
     return [
-        f"{doc[index].text!r} has an unknown piece in {model.name}: it is read as any "
-        "other unknown word, so its neighbours say little of it."
+        f"“{doc[index].text}” has an unknown piece: it is read as any other unknown word, so its "
+        "neighbours say little of it."
     ]
 
 

@@ -180,7 +180,8 @@ def _rules(language: str) -> Language:
         raise WorkbenchError(
             f"the tokenizer for {language!r} needs a package: {_first_line(error)}",
             code="package-missing",
-            remedy="Install the package that https://spacy.io/usage/models#languages names.",
+            remedy="Install the package that https://spacy.io/usage/models#languages names, or use "
+            "the language xx, which splits words at spaces and punctuation.",
         ) from None
     nlp.max_length = sys.maxsize
     return _bounded(nlp)

@@ -228,15 +228,17 @@ def _unknown_note(key: str, name: str, _model: "Model", _doc: "Doc") -> str:
     from workbench.corpora.encode import encode
 
     pieces = _model.encode(encode([_doc]))
+    n_read = int(pieces.kept[0]) if pieces.cut else len(_doc)
     unknown = pieces.words[_model.unknown_pieces(pieces) & pieces.mask & ~pieces.special]
     n_words = len(set(unknown.tolist()))
     if not n_words:
         return ""
-    whole = n_words == len(_doc)  # "does not know all words" could mean that it knows some
+    whole = n_words == n_read  # "does not know all words" could mean that it knows some
     known = "knows" if whole else "does not know"
     return (
-        f"{name} {known} {of_all(0 if whole else n_words, len(_doc), 'word')} of this text: its "
-        "vocabulary has no pieces for such words, and it reads them all alike."
+        f"{name} {known} {of_all(0 if whole else n_words, n_read, 'word')} "
+        f"{'that it reads ' if pieces.cut else ''}of this text: its vocabulary has no pieces for "
+        "such words, and it reads them all alike."
     )
 
 

@@ -3,6 +3,7 @@
 Costs: the training.
 """
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -145,7 +146,8 @@ def train(
     output.result(run, json)
     folder = copied(run, out)
     if not json:
-        print(f"Model: {folder}\nAnalyse it: workbench run profile --model {run.name}")
+        analyse = f"workbench run profile --model {run.name} --corpus {shlex.quote(corpus)}"
+        print(f"Model: {folder}\nAnalyse it: {analyse}")
 
 
 def _with_options(settings: dict[str, str], options: dict[str, str | None]) -> dict[str, str]:
