@@ -182,7 +182,7 @@ def test_runs_that_a_run_started_are_below_it(
     assert len(parts) == 2
     listed = workbench("runs", "list").out
     own = " ".join(listed.partition("Built-in")[0].split())
-    assert "(2 runs)" in own and "max_words 8: 7" in own
+    assert "(started 2)" in own and "max_words 8: 7" in own
     assert not any(part in own for part in parts)
     assert "--all lists all" in own
     lines = [line for line in workbench("runs", "list", "--all").out.splitlines() if "-" in line]

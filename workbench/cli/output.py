@@ -222,7 +222,7 @@ def _print_runs(statuses: Sequence[tuple["Run", Status]], max_runs: int | None) 
         for run, now, is_part in [(whole, of_whole, False), *listed_parts]:
             state = _state(run, now)
             if parts and not is_part:
-                state += f" ({plural(len(parts), 'run')})"
+                state += f" (started {len(parts)})"
             name = f"  {run.name}" if is_part else run.name
             row = [name, state, ", ".join(now.models), ", ".join(now.corpora)]
             if wide:
