@@ -7,6 +7,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from tests.cli.conftest import Command
@@ -149,6 +150,13 @@ def test_a_sweep_gathers_one_table(workbench: Command) -> None:
     head, *rows = Path("words.csv").read_text().splitlines()
     assert head.startswith("max_sentences,max_words,word,")
     assert len(rows) == 2 * (1 + 2)
+
+
+def test_a_comparison_names_keys_with_one_value_once() -> None:
+    rows = {"task": ["pos", "pos"], "layer": [0, 1], "A score": [0.5, 0.6], "B score": [0.5, 0.7]}
+    table = pd.DataFrame(rows)
+    assert output._row_keys(table) == (["layer"], ["task"])
+    assert output._row_keys(table[:1]) == (["task", "layer"], [])
 
 
 def test_runs_are_listed_compared_and_removed(workbench: Command) -> None:
