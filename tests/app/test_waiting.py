@@ -39,7 +39,7 @@ def test_runs_that_a_run_started_are_below_it_and_are_not_counted(tmp_path: Path
     part(tmp_path, 4, None)
     app = opened("runs")
     assert "2 runs. Click one" in said(app)
-    (folded,) = [each for each in app.expander if each.label == "3 runs of it"]
+    (folded,) = [each for each in app.expander if each.label == "3 runs started by it"]
     boxes = {box.label for box in folded.checkbox}
     assert boxes == {f"Compare {each.name}" for each in parts}
     assert len([box for box in app.checkbox if box.label.startswith("Compare counts-")]) == 5

@@ -7,6 +7,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from tests.cli.conftest import Command
@@ -151,6 +152,13 @@ def test_a_sweep_gathers_one_table(workbench: Command) -> None:
     assert len(rows) == 2 * (1 + 2)
 
 
+def test_a_comparison_names_keys_with_one_value_once() -> None:
+    rows = {"task": ["pos", "pos"], "layer": [0, 1], "A score": [0.5, 0.6], "B score": [0.5, 0.7]}
+    table = pd.DataFrame(rows)
+    assert output._row_keys(table) == (["layer"], ["task"])
+    assert output._row_keys(table[:1]) == (["task", "layer"], [])
+
+
 def test_runs_are_listed_compared_and_removed(workbench: Command) -> None:
     names = [json.loads(workbench(*RUN, "--max-sentences", n, "--json").out)["run"] for n in (1, 2)]
     listed = workbench("runs", "list")
@@ -182,7 +190,7 @@ def test_runs_that_a_run_started_are_below_it(
     assert len(parts) == 2
     listed = workbench("runs", "list").out
     own = " ".join(listed.partition("Built-in")[0].split())
-    assert "(2 runs)" in own and "max_words 8: 7" in own
+    assert "(started 2)" in own and "max_words 8: 7" in own
     assert not any(part in own for part in parts)
     assert "--all lists all" in own
     lines = [line for line in workbench("runs", "list", "--all").out.splitlines() if "-" in line]

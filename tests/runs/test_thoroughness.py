@@ -10,7 +10,7 @@ import pytest
 from tests.report.making import corpus, found, made, model
 from workbench import Run, experiments
 from workbench.core.findings import Finding
-from workbench.runs import status
+from workbench.runs import spec, status
 from workbench.runs.builtin import builtin_run
 from workbench.runs.thoroughness import disagreements, thoroughness
 
@@ -52,6 +52,13 @@ def test_the_more_thorough_run_is_larger(
     better = probing(tmp_path, created="2026-11-27", **more)
     assert thoroughness(worse) < thoroughness(better)
     assert max([worse, better], key=thoroughness) is better
+
+
+def test_a_sweep_has_the_seeds_of_all_its_runs(tmp_path: Path) -> None:
+    run = probing(tmp_path)
+    assert str(thoroughness(run)) == "standard, 1 seed"
+    spec.write(run.path, run.spec.model_copy(update={"sweep": {"seed": [0, 1, 2]}}))
+    assert str(thoroughness(Run(run.path))) == "standard, 3 seeds"
 
 
 def test_of_equal_runs_the_later_one(tmp_path: Path) -> None:

@@ -222,7 +222,7 @@ def _print_runs(statuses: Sequence[tuple["Run", Status]], max_runs: int | None) 
         for run, now, is_part in [(whole, of_whole, False), *listed_parts]:
             state = _state(run, now)
             if parts and not is_part:
-                state += f" ({plural(len(parts), 'run')})"
+                state += f" (started {len(parts)})"
             name = f"  {run.name}" if is_part else run.name
             row = [name, state, ", ".join(now.models), ", ".join(now.corpora)]
             if wide:
@@ -374,16 +374,17 @@ def comparison(runs: Sequence["Run"], json: bool) -> None:
     for name, table in tables.items():
         rows = list(_laid_out(table, list(letters)))
         more = f" (the first {ROWS} of {len(rows):,} rows)" if len(rows) > ROWS else ""
-        keys = [str(key) for key in table.columns if not _OF_RUN.match(str(key))]
+        keys, same = _row_keys(table)
+        of = f": {', '.join(f'{key} {_plain(table[key].iloc[0])}' for key in same)}" if same else ""
         differences = [f"{letter} − A" for letter in letters if letter != "A"]
         columns = [*keys, "", *letters, *differences]
         if rows:  # else the table has no numbers
-            print_table(f"Table {name}{more}", columns, rows[:ROWS])
+            print_table(f"Table {name}{of}{more}", columns, rows[:ROWS])
 
 
 def _laid_out(table: "pd.DataFrame", letters: Sequence[str]) -> Iterator[tuple[object, ...]]:
     """Yield a row for each number: keys, its name, its value in each run, signed differences."""
-    keys = [key for key in table.columns if not _OF_RUN.match(str(key))]
+    keys, _ = _row_keys(table)
     numbers = [str(key)[2:] for key in table.columns if re.match("A ", str(key))]
     for row in table.to_dict("records"):
         for number in numbers:
@@ -391,6 +392,13 @@ def _laid_out(table: "pd.DataFrame", letters: Sequence[str]) -> Iterator[tuple[o
             others = [letter for letter in letters if letter != "A"]
             differences = [_signed(_whole(row.get(f"{one} − A {number}"))) for one in others]
             yield (*(_plain(row[key]) for key in keys), number, *values, *differences)
+
+
+def _row_keys(table: "pd.DataFrame") -> tuple[list[str], list[str]]:
+    """Return the keys that tell rows apart, and those that are the same in all of several rows."""
+    keys = [str(key) for key in table.columns if not _OF_RUN.match(str(key))]
+    own = [key for key in keys if len(table) < 2 or table[key].nunique(dropna=False) > 1]
+    return own, [key for key in keys if key not in own]
 
 
 def _whole(value: Any) -> object:

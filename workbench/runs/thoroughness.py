@@ -67,7 +67,7 @@ def thoroughness(run: Run) -> Thoroughness:
         _finer(experiment, level),
         is_whole,
         sum(math.log(ALL if size is None else max(1, size)) for size in sizes.values()),
-        len(_seeds(experiment, settings)),
+        len(_seeds(experiment, settings)) * len(run.spec.sweep.get("seed", (run.spec.seed,))),
         not run.is_builtin,
         now.created,
         level,

@@ -15,6 +15,7 @@ from workbench.analyses.probes.experiments import (
     StructuralProbe,
 )
 from workbench.analyses.probes.findings import one_layer
+from workbench.core.findings import changes
 from workbench.runs.builtin import builtin_run
 
 # --- edge-probing ---------------------------------------------------------------------------------
@@ -89,7 +90,17 @@ def test_one_task_has_its_best_layer_its_baseline_and_its_last_layer() -> None:
     assert gain.claim == "POS gains 13.0 points over the embeddings (80.0); expected layer: 1.2."
     assert "63.0" in found["median selectivity"].claim
     assert "+43.0" in found["median gain over random weights"].claim
-    assert "`A` read as `B`: 7 of 10" in found["the most frequent error: POS"].claim
+    assert "`A` read as `B`: 7 of 10" in found["share of the most frequent error: POS"].claim
+
+
+def test_another_number_of_errors_is_no_change_without_an_interval() -> None:
+    tables = edge(pos=[0.8, 0.93])
+    more = tables | {"confusion": tables["confusion"].replace({"n": {7: 12}})}
+    runs = {name: findings_of("edge-probing", each) for name, each in (("A", tables), ("B", more))}
+    changed = changes({name: [*found.values()] for name, found in runs.items()})
+    (errors,) = (each for each in changed if "frequent error" in each.measure)
+    assert "70.0 % in A, 80.0 % in B (+10.0)" in errors.claim
+    assert errors.verdict == "undecided"
 
 
 def test_probes_of_random_weights_are_not_said_to_differ_from_them() -> None:

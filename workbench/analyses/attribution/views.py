@@ -28,7 +28,7 @@ from workbench.app.text import errors_shown, plain
 from workbench.app.text_boxes import row
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import Token, View, grid, index_in, strip
-from workbench.core.findings import percent
+from workbench.core.findings import decimal, percent
 from workbench.core.head_names import FIRST
 from workbench.report.format import number
 
@@ -500,8 +500,8 @@ def _randomised(found: "Randomised") -> str:
         "model has learnt",
     }.get(found.check, "too few words to tell")
     return (
-        f"Weight randomisation: {verdict} (rank correlation {found.correlation:.2f}; by chance up "
-        f"to {found.chance:.2f})."
+        f"Weight randomisation: {verdict} (rank correlation {decimal(found.correlation, 2)}; by "
+        f"chance up to {found.chance:.2f})."
     )
 
 

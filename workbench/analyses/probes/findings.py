@@ -579,15 +579,15 @@ def _confusion(tasks: Sequence[TaskResult], tables: Tables) -> Finding | None:
             f"The most frequent error in {task.title} at {at_state(row['best_layer'])} is "
             f"`{first['gold']}` read as `{first['predicted']}`: {whole(first['n'])} of "
             f"{plural(total, 'error')}.",
-            first["n"],
+            first["n"] / total,
             None,
             None,
             "supported",
             "confusion",
             {**keys, **keys_of(first, "mode", "gold", "predicted")},
             "confusions",
-            measure=f"the most frequent error: {task.title}",
-            column="n",
+            measure=f"share of the most frequent error: {task.title}",
+            unit="%",
         )
     return None
 

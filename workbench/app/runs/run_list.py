@@ -244,7 +244,7 @@ def _parts(name: str, parts: Sequence[NamedStatus]) -> None:
     from workbench.runs.run import stored_headline
 
     n_parts = len(parts)
-    label = f"{n_parts:,} {'run' if n_parts == 1 else 'runs'} of it"
+    label = f"{n_parts:,} {'run' if n_parts == 1 else 'runs'} started by it"
     if n_busy := sum(now.under_way for _, now in parts):
         label += f", {n_busy:,} under way"
     with (
