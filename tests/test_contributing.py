@@ -200,6 +200,13 @@ def test_a_finding_names_a_row_and_a_figure(keys: Any, figure: str, wrong: str) 
 
 
 @pytest.mark.usefixtures("own_runs")
+def test_a_table_that_is_a_list_is_an_error_of_the_user() -> None:
+    rows: Any = [3]
+    with pytest.raises(WorkbenchError, match="'counts' is a list, not a data frame"):
+        counted(lambda *given: wb.Result({"counts": rows}))
+
+
+@pytest.mark.usefixtures("own_runs")
 def test_findings_that_are_mended_are_stated_and_no_longer_missed() -> None:
     keys = {"words": 4}
     run = counted(
