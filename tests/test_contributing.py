@@ -255,6 +255,25 @@ def test_a_model_that_returns_too_few_layers_is_told_how_many() -> None:
     assert "has 2 tensors" in caught.value.remedy
 
 
+@pytest.mark.usefixtures("own_runs")
+def test_a_model_that_returns_its_states_alone_is_told_what_to_return() -> None:
+    class Bare(BagOfEmbeddings):
+        def forward(self, *given: Any, **more: Any) -> Any:
+            return super().forward(*given, **more).hidden
+
+    with pytest.raises(WorkbenchError, match="returned a dict, not an Output"):
+        wb.run("geometry", model=Bare(), corpus="primer:size=20", random_models=0)
+
+
+@pytest.mark.usefixtures("own_runs")
+@pytest.mark.parametrize("part", ["name", "family", "content_hash", "width"])
+def test_a_model_without_a_part_that_announces_it_is_told_which(part: str) -> None:
+    model = type("Bare", (BagOfEmbeddings,), {part: property(lambda self: None, lambda *_: None)})()
+    with pytest.raises(WorkbenchError, match=f"its {part} is None") as caught:
+        wb.run("geometry", model=model, corpus="primer:size=20", random_models=0)
+    assert caught.value.where == "Bare"
+
+
 def test_a_class_of_model_without_its_methods_makes_no_model() -> None:
     class Half(wb.Model):
         name = family = "half"
