@@ -285,11 +285,12 @@ def test_a_class_of_model_without_its_methods_makes_no_model() -> None:
 def test_a_module_that_cannot_be_imported_is_named_whatever_it_raises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "broken_module.py").write_text("def run(:\n")
+    (tmp_path / "broken_module.py").write_text("\ndef run(:\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(WorkbenchError, match="SyntaxError") as caught:
         imported("broken_module:run", "the experiment")
     assert caught.value.code == "import-failed"
+    assert "broken_module.py:2" in caught.value.remedy, "a syntax error has no frame of its line"
 
 
 def test_a_page_of_a_taken_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
