@@ -200,6 +200,13 @@ def test_a_finding_names_a_row_and_a_figure(keys: Any, figure: str, wrong: str) 
 
 
 @pytest.mark.usefixtures("own_runs")
+def test_a_table_that_is_a_list_is_an_error_of_the_user() -> None:
+    rows: Any = [3]
+    with pytest.raises(WorkbenchError, match="'counts' is a list, not a data frame"):
+        counted(lambda *given: wb.Result({"counts": rows}))
+
+
+@pytest.mark.usefixtures("own_runs")
 def test_findings_that_are_mended_are_stated_and_no_longer_missed() -> None:
     keys = {"words": 4}
     run = counted(
@@ -248,6 +255,25 @@ def test_a_model_that_returns_too_few_layers_is_told_how_many() -> None:
     assert "has 2 tensors" in caught.value.remedy
 
 
+@pytest.mark.usefixtures("own_runs")
+def test_a_model_that_returns_its_states_alone_is_told_what_to_return() -> None:
+    class Bare(BagOfEmbeddings):
+        def forward(self, *given: Any, **more: Any) -> Any:
+            return super().forward(*given, **more).hidden
+
+    with pytest.raises(WorkbenchError, match="returned a dict, not an Output"):
+        wb.run("geometry", model=Bare(), corpus="primer:size=20", random_models=0)
+
+
+@pytest.mark.usefixtures("own_runs")
+@pytest.mark.parametrize("part", ["name", "family", "content_hash", "width"])
+def test_a_model_without_a_part_that_announces_it_is_told_which(part: str) -> None:
+    model = type("Bare", (BagOfEmbeddings,), {part: property(lambda self: None, lambda *_: None)})()
+    with pytest.raises(WorkbenchError, match=f"its {part} is None") as caught:
+        wb.run("geometry", model=model, corpus="primer:size=20", random_models=0)
+    assert caught.value.where == "Bare"
+
+
 def test_a_class_of_model_without_its_methods_makes_no_model() -> None:
     class Half(wb.Model):
         name = family = "half"
@@ -259,11 +285,12 @@ def test_a_class_of_model_without_its_methods_makes_no_model() -> None:
 def test_a_module_that_cannot_be_imported_is_named_whatever_it_raises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "broken_module.py").write_text("def run(:\n")
+    (tmp_path / "broken_module.py").write_text("\ndef run(:\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(WorkbenchError, match="SyntaxError") as caught:
         imported("broken_module:run", "the experiment")
     assert caught.value.code == "import-failed"
+    assert "broken_module.py:2" in caught.value.remedy, "a syntax error has no frame of its line"
 
 
 def test_a_page_of_a_taken_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

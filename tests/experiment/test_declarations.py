@@ -17,6 +17,7 @@ from workbench.core.registry import Placed
 from workbench.experiment import definition as declaring
 from workbench.experiment.definition import (
     EXPERIMENTS,
+    Demo,
     Experiment,
     Inputs,
     Result,
@@ -121,6 +122,12 @@ def test_code_that_is_not_there_is_an_error_when_it_is_run_and_names_the_experim
     broken = declared(run="no_such_module:run")
     with pytest.raises(WorkbenchError, match="run of own cannot be imported"):
         broken.run(Inputs(), Settings(), None)  # type: ignore[arg-type]
+
+
+def test_a_demo_without_its_title_is_refused() -> None:
+    models: Any = ("mini:bert",)
+    with pytest.raises(WorkbenchError, match="title must be a string"):
+        Demo(models)
 
 
 def test_a_command_without_flags_reads_no_declaration(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,14 @@ def test_an_unknown_name_says_which_is_near() -> None:
         experiments()["profil"]
 
 
+def test_an_unknown_name_and_a_package_at_fault_are_one_sentence() -> None:
+    fault = WorkbenchError("the analysis own cannot be imported.", code="import-failed", remedy="")
+    lazy = Registry("experiment", dict, Experiment, lambda: [fault])
+    with pytest.raises(WorkbenchError) as raised:
+        lazy["own"]
+    assert raised.value.what == "there is no experiment 'own'; the analysis own cannot be imported."
+
+
 @pytest.mark.parametrize(
     ("value", "said"),
     [

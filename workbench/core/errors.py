@@ -112,8 +112,11 @@ def line_of(error: BaseException) -> str:
     ]
     if own and frames[0].filename.startswith(str(house)):
         frames = own[-1:]
-    theirs = [frame for frame in frames if frame.filename == frames[0].filename]
-    return f"{'/'.join(Path(theirs[-1].filename).parts[-2:])}:{theirs[-1].lineno}" if theirs else ""
+    theirs = [(each.filename, each.lineno) for each in frames]
+    theirs = [place for place in theirs if place[0] == theirs[0][0]]
+    if isinstance(error, SyntaxError) and error.filename:  # no frame has its line
+        theirs = [(error.filename, error.lineno)]
+    return f"{'/'.join(Path(theirs[-1][0]).parts[-2:])}:{theirs[-1][1]}" if theirs else ""
 
 
 def missing_package(package: str, needed_for: str) -> WorkbenchError:

@@ -58,8 +58,9 @@ class Registry(Mapping[str, T], Generic[T]):
             if fault.code == "name-conflict" and f"{self.what} {name!r}" in fault.what:
                 raise fault.with_traceback(None)  # never one in the place of the other
         if name not in self.homes:
+            faults = (fault.what.removesuffix(".") for fault in self._faults())
             raise WorkbenchError(
-                " ".join([f"there is no {self.what} {name!r}.", *(f.what for f in self._faults())]),
+                "; ".join([f"there is no {self.what} {name!r}", *faults]) + ".",
                 code=f"{self.what}-not-found".replace(" ", "-"),
                 remedy=did_you_mean(name, self),
             )

@@ -149,6 +149,13 @@ def forward(
 
 def _require_states(model: Model, text: Pieces, output: Output) -> None:
     """Raise if a model of one's own returns other states than it announces."""
+    if not isinstance(output, Output):
+        raise WorkbenchError(
+            f"forward returned a {type(output).__name__}, not an Output.",
+            code="wrong-type",
+            where=model.name,
+            remedy="Return a workbench.engine.model.Output.",
+        )
     for stack in model.stacks[:1]:  # further stacks only read targets
         states = output.hidden.get(stack.name, ())
         expected = (*text.ids.shape, model.width)

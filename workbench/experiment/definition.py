@@ -454,6 +454,9 @@ class Demo:
     settings: Mapping[str, Any] = field(default_factory=dict)
     order: int = 100
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment(Generic[S]):

@@ -87,8 +87,15 @@ def clear(folder: Path) -> None:
 
 def write_table(folder: Path, name: str, table: "pd.DataFrame", about: Table) -> None:
     """Write one table, with its description and its keys."""
+    import pandas as pd
     from pyarrow import ArrowException
 
+    if not isinstance(table, pd.DataFrame):
+        raise WorkbenchError(
+            f"the table {name!r} is a {type(table).__name__}, not a data frame.",
+            code="wrong-type",
+            remedy="Return wb.Result({table name: data frame}).",
+        )
     keys = list(about.keys)
     if missing := [key for key in keys if key not in table.columns]:
         raise WorkbenchError(
