@@ -3,9 +3,11 @@
 import json
 import re
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from playwright.sync_api import Page, expect
+from streamlit.runtime.state.query_params import QueryParams
 from streamlit.testing.v1 import AppTest
 
 import workbench as wb
@@ -133,6 +135,18 @@ def test_the_end_of_a_lesson_says_which_tasks_are_left() -> None:
     end.click().run()
     (toast,) = app.toast
     assert "1 of 5 tasks solved; left: steps 2, 3, 4 and 5." in toast.value
+
+
+def test_back_never_shows_the_words_of_a_view_over_another_one() -> None:
+    app = card(lesson="what-heads-do", tour="1")
+    (forward,) = (each for each in app.button if each.label == "Next")
+    addresses: list[dict[str, str]] = []
+    keep = patch.object(
+        QueryParams, "_send_query_param_msg", lambda self: addresses.append(self.to_dict())
+    )
+    with keep:
+        forward.click().run()
+    assert addresses[0]["tour"] == "2" and "red book" in addresses[0]["text"]
 
 
 @pytest.mark.parametrize(

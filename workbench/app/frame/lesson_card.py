@@ -7,7 +7,7 @@ at any time, and its link can be given to a class. Costs: nothing.
 from collections.abc import Mapping
 
 import streamlit as st
-from streamlit.errors import StreamlitAPIException
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from workbench.app import choice, glossary, navigation, selection
 from workbench.app.frame import lessons
@@ -182,18 +182,20 @@ def _choose(address: Mapping[str, str]) -> None:
 
 
 def _go(address: Mapping[str, str]) -> None:
-    """Put the address of a step into that of the open page; for callbacks.
+    """Put the address of a step into that of the open page, as one step of Back; for callbacks.
 
     A choice that is bound to a box is set in the box.
     """
     _choose(address)
-    for key, value in address.items():
-        if key in (choice.MODEL, choice.CORPUS):
-            continue
-        try:
-            st.query_params[key] = value
-        except StreamlitAPIException:
-            st.session_state[key] = value
+    context = get_script_run_ctx()
+    if context is None:
+        return
+    free = {key: each for key, each in address.items() if key not in (choice.MODEL, choice.CORPUS)}
+    with context.session_state.query_params() as known:
+        boxes = {key: free.pop(key) for key in list(free) if known.is_bound(key)}
+    for key, value in boxes.items():
+        st.session_state[key] = value
+    st.query_params.update(free)
 
 
 def _end(name: str, shown: Lesson) -> None:
