@@ -169,7 +169,7 @@ def test_a_view_is_added_by_its_link_and_opened_by_the_lesson(own: Path) -> None
     box = {each.label: each for each in [*app.text_input, *app.text_area]}
     box["Title of the new lesson"].set_value("My *first* lesson")
     box["Link of the view"].set_value(LINK)
-    box["What is said of it"].set_value("Look at **this**.")
+    box["What is said of it"].set_value("Look at **this**.\n\nThen at that.")
     box["Task"].set_value("Which head?")
     box["Right answers, separated by ;"].set_value("1.4; 1.1")
     next(each for each in app.button if each.label == "Add the view").click().run()
@@ -185,7 +185,7 @@ def test_a_view_is_added_by_its_link_and_opened_by_the_lesson(own: Path) -> None
     assert r"My \*first\* lesson" in "".join(str(each.value) for each in app.markdown)
     assert "1 view, 1 task" in [each.value for each in app.caption]  # nobody said how long it takes
     app = card(lesson="my-first-lesson", tour="1")
-    assert r"\*\*this\*\*" in "".join(str(each.value) for each in app.markdown)
+    assert "\\*\\*this\\*\\*\\.  \nThen" in "".join(str(each.value) for each in app.markdown)
     lessons.remove("my-first-lesson")
     assert not lessons.own()
 
@@ -202,6 +202,7 @@ def add_view(app: AppTest, **texts: str) -> AppTest:
 def test_a_view_under_the_same_title_is_added_to_the_lesson(own: Path) -> None:
     app = add_view(opened("lessons"), Title="Головы", Link=LINK, Task="Which?", Right="1.4")
     app = add_view(app, Link=LINK)
+    assert "**2.** attention?model=" in said(app)  # nothing is said of it
     app.selectbox[0].set_value("a new lesson")
     app = add_view(app, Title="Головы", Link=LINK)
     (lesson,) = lessons.own().values()

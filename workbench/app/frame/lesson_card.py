@@ -12,7 +12,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from workbench.app import choice, glossary, navigation, selection
 from workbench.app.frame import lessons
 from workbench.app.frame.lessons import LESSON, STEP, Lesson, Task
-from workbench.app.text import plain
+from workbench.app.text import plain, plain_lines
 from workbench.core.findings import listing
 
 _STEP_SEEN = "step of a lesson seen last"  # the name of the lesson, and the index
@@ -75,7 +75,7 @@ def draw(page: str) -> None:
     with st.container(key="tour-card"):
         fold = _FOLD.replace("WHERE", f"{number + 1} of {len(shown.steps)}")
         st.html(fold, unsafe_allow_javascript=True)
-        says = plain(here.says) if name not in ("", *lessons.BUILT_IN) else here.says
+        says = plain_lines(here.says) if name not in ("", *lessons.BUILT_IN) else here.says
         task = here.task.asks if here.task else ""
         about = glossary.explained(f"{here.says} {task}")
         st.markdown(f"**{number + 1} of {len(shown.steps)}.** {says}", help=about)
