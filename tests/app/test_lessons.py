@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 import workbench as wb
 from tests.app.pages import home, opened, said  # noqa: F401
 from workbench import WorkbenchError
+from workbench.app import choice
 from workbench.app.frame import lessons
 from workbench.app.frame.lessons import Lesson, Step, Task
 from workbench.runs.run import builtin_names
@@ -292,6 +293,16 @@ def test_a_file_brings_no_style_and_no_name_outside_its_folder(own: Path) -> Non
             lessons.write(Lesson(title=title))
     with pytest.raises(WorkbenchError, match="at most 60 steps"):
         lessons.write(Lesson(title="long", steps=[Step(page="home", says="")] * 61))
+
+
+def test_a_lesson_opens_with_its_model_whatever_was_chosen_before(own: Path) -> None:
+    lessons.write(Lesson(title="x", steps=[lessons.step_at(LINK.replace("bert", "gpt"))]))
+    script = CARD.replace("ADDRESS", "st.session_state.get('link', {})")
+    app = AppTest.from_string(script, default_timeout=60).run()
+    app.session_state["link"] = {"lesson": "x", "tour": "1"}
+    with patch.object(choice, "choose_model") as chosen:
+        app.run()
+    chosen.assert_called_once_with("mini:gpt")
 
 
 # --- in a browser ---------------------------------------------------------------------------------

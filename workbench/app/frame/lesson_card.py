@@ -16,7 +16,7 @@ from workbench.app.text import plain, plain_lines
 from workbench.core.findings import listing
 
 _STEP_SEEN = "step of a lesson seen last"  # the name of the lesson, and the index
-_IN_VIEW = "step of a lesson in view"  # the same, unless another page is
+_IN_VIEW = "step of a lesson in view"  # the same; None on another page
 _ENDED = "what is said of the lesson that was ended"
 
 
@@ -67,7 +67,7 @@ def draw(page: str) -> None:
     here = shown.steps[number]
     if here.page != page:
         navigation.switch(here.page, address_of(name, shown, number))
-    if _STEP_SEEN in st.session_state and st.session_state.get(_IN_VIEW) != (name, number):
+    if st.session_state.get(_IN_VIEW, (name, number)) != (name, number):
         _choose(here.address)
     st.session_state[_STEP_SEEN] = st.session_state[_IN_VIEW] = (name, number)
     outline = _OUTLINE.replace("SELECTOR", here.outlined) if here.outlined else ""
@@ -103,7 +103,7 @@ def draw(page: str) -> None:
 
 def _offer_return(page: str) -> None:
     """Draw the way back to a lesson that was left for another view, unless it was ended."""
-    st.session_state.pop(_IN_VIEW, None)
+    st.session_state[_IN_VIEW] = None
     name, number = st.session_state.get(_STEP_SEEN, ("", 0))
     shown = lessons.found(name) if name else None
     if shown is None or number >= len(shown.steps):
