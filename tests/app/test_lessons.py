@@ -3,14 +3,17 @@
 import json
 import re
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from playwright.sync_api import Page, expect
+from streamlit.runtime.state.query_params import QueryParams
 from streamlit.testing.v1 import AppTest
 
 import workbench as wb
 from tests.app.pages import home, opened, said  # noqa: F401
 from workbench import WorkbenchError
+from workbench.app import choice
 from workbench.app.frame import lessons
 from workbench.app.frame.lessons import Lesson, Step, Task
 from workbench.runs.run import builtin_names
@@ -135,6 +138,18 @@ def test_the_end_of_a_lesson_says_which_tasks_are_left() -> None:
     assert "1 of 5 tasks solved; left: steps 2, 3, 4 and 5." in toast.value
 
 
+def test_back_never_shows_the_words_of_a_view_over_another_one() -> None:
+    app = card(lesson="what-heads-do", tour="1")
+    (forward,) = (each for each in app.button if each.label == "Next")
+    addresses: list[dict[str, str]] = []
+    keep = patch.object(
+        QueryParams, "_send_query_param_msg", lambda self: addresses.append(self.to_dict())
+    )
+    with keep:
+        forward.click().run()
+    assert addresses[0]["tour"] == "2" and "red book" in addresses[0]["text"]
+
+
 @pytest.mark.parametrize(
     "address",
     [{"tour": "99"}, {"tour": "-1"}, {"tour": "x"}, {"lesson": "../up", "tour": "1"},
@@ -155,7 +170,7 @@ def test_a_view_is_added_by_its_link_and_opened_by_the_lesson(own: Path) -> None
     box = {each.label: each for each in [*app.text_input, *app.text_area]}
     box["Title of the new lesson"].set_value("My *first* lesson")
     box["Link of the view"].set_value(LINK)
-    box["What is said of it"].set_value("Look at **this**.")
+    box["What is said of it"].set_value("Look at **this**.\n\nThen at that.")
     box["Task"].set_value("Which head?")
     box["Right answers, separated by ;"].set_value("1.4; 1.1")
     next(each for each in app.button if each.label == "Add the view").click().run()
@@ -171,7 +186,7 @@ def test_a_view_is_added_by_its_link_and_opened_by_the_lesson(own: Path) -> None
     assert r"My \*first\* lesson" in "".join(str(each.value) for each in app.markdown)
     assert "1 view, 1 task" in [each.value for each in app.caption]  # nobody said how long it takes
     app = card(lesson="my-first-lesson", tour="1")
-    assert r"\*\*this\*\*" in "".join(str(each.value) for each in app.markdown)
+    assert "\\*\\*this\\*\\*\\.  \nThen" in "".join(str(each.value) for each in app.markdown)
     lessons.remove("my-first-lesson")
     assert not lessons.own()
 
@@ -188,6 +203,7 @@ def add_view(app: AppTest, **texts: str) -> AppTest:
 def test_a_view_under_the_same_title_is_added_to_the_lesson(own: Path) -> None:
     app = add_view(opened("lessons"), Title="Головы", Link=LINK, Task="Which?", Right="1.4")
     app = add_view(app, Link=LINK)
+    assert "**2.** attention?model=" in said(app)  # nothing is said of it
     app.selectbox[0].set_value("a new lesson")
     app = add_view(app, Title="Головы", Link=LINK)
     (lesson,) = lessons.own().values()
@@ -277,6 +293,16 @@ def test_a_file_brings_no_style_and_no_name_outside_its_folder(own: Path) -> Non
             lessons.write(Lesson(title=title))
     with pytest.raises(WorkbenchError, match="at most 60 steps"):
         lessons.write(Lesson(title="long", steps=[Step(page="home", says="")] * 61))
+
+
+def test_a_lesson_opens_with_its_model_whatever_was_chosen_before(own: Path) -> None:
+    lessons.write(Lesson(title="x", steps=[lessons.step_at(LINK.replace("bert", "gpt"))]))
+    script = CARD.replace("ADDRESS", "st.session_state.get('link', {})")
+    app = AppTest.from_string(script, default_timeout=60).run()
+    app.session_state["link"] = {"lesson": "x", "tour": "1"}
+    with patch.object(choice, "choose_model") as chosen:
+        app.run()
+    chosen.assert_called_once_with("mini:gpt")
 
 
 # --- in a browser ---------------------------------------------------------------------------------

@@ -124,3 +124,14 @@ def test_every_view_stays_within_the_screen(
     assert not wrong
     expect(page.get_by_test_id("stException")).to_have_count(0)
     context.close()
+
+
+@pytest.mark.slow
+def test_a_touch_screen_shows_no_buttons_over_a_figure(browser: Browser, app_url: str) -> None:
+    size: Any = {"width": 1180, "height": 820}
+    context = browser.new_context(viewport=size, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    page.goto(f"{app_url}/transfer?run=built-in/frozen-vs-finetuned-mini-bert")
+    expect(page.locator(".modebar").first).to_be_attached()
+    expect(page.locator(".modebar").first).to_be_hidden()
+    context.close()

@@ -109,7 +109,6 @@ body:has(.st-key-context [aria-expanded="true"]:hover) [data-testid="stTooltipCo
   h1 { font-size: 18px !important; padding: 0.25rem 0 !important; }
   .st-key-model-numbers { row-gap: 8px; }
   [data-testid="stPageLink"] a p { white-space: normal; } /* a long link is read to its end */
-  .modebar-container { display: none; }
   p.swipe { display: block; }
   /* the figure first, then its words, which stay in view when it is moved sideways */
   [class*="st-key-drawn-3"], [class*="st-key-drawn-4"] { overflow-x: auto; }
@@ -119,6 +118,8 @@ body:has(.st-key-context [aria-expanded="true"]:hover) [data-testid="stTooltipCo
   [class*="st-key-drawn-4"] > :has([data-testid="stPlotlyChart"]) { min-width: 860px; }
   [class*="st-key-drawn-"] > :has(p.swipe) { order: -1; }
 }
+/* without a pointer that hovers Plotly shows its buttons always, over numbers and titles */
+@media (max-width: 640px), (hover: none) { .modebar-container { display: none; } }
 @media (prefers-reduced-motion: reduce) {
   *, *::before, *::after { animation-duration: 0.01ms !important; transition: none !important; }
 }

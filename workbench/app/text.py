@@ -27,6 +27,11 @@ def plain(text: object, max_length: int | None = None) -> str:
     return _SIGNS.sub(r"\\\1", shortened(text, max_length))
 
 
+def plain_lines(text: str) -> str:
+    """Data of several lines escaped for Markdown, in one paragraph that keeps its line breaks."""
+    return "  \n".join(plain(line.strip()) for line in text.split("\n") if line.strip())
+
+
 def captions(notes: Iterable[str]) -> None:
     """Draw a caption for each note."""
     for note in notes:

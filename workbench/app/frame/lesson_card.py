@@ -7,16 +7,16 @@ at any time, and its link can be given to a class. Costs: nothing.
 from collections.abc import Mapping
 
 import streamlit as st
-from streamlit.errors import StreamlitAPIException
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from workbench.app import choice, glossary, navigation, selection
 from workbench.app.frame import lessons
 from workbench.app.frame.lessons import LESSON, STEP, Lesson, Task
-from workbench.app.text import plain
+from workbench.app.text import plain, plain_lines
 from workbench.core.findings import listing
 
 _STEP_SEEN = "step of a lesson seen last"  # the name of the lesson, and the index
-_IN_VIEW = "step of a lesson in view"  # the same, unless another page is
+_IN_VIEW = "step of a lesson in view"  # the same; None on another page
 _ENDED = "what is said of the lesson that was ended"
 
 
@@ -67,7 +67,7 @@ def draw(page: str) -> None:
     here = shown.steps[number]
     if here.page != page:
         navigation.switch(here.page, address_of(name, shown, number))
-    if _STEP_SEEN in st.session_state and st.session_state.get(_IN_VIEW) != (name, number):
+    if st.session_state.get(_IN_VIEW, (name, number)) != (name, number):
         _choose(here.address)
     st.session_state[_STEP_SEEN] = st.session_state[_IN_VIEW] = (name, number)
     outline = _OUTLINE.replace("SELECTOR", here.outlined) if here.outlined else ""
@@ -75,7 +75,7 @@ def draw(page: str) -> None:
     with st.container(key="tour-card"):
         fold = _FOLD.replace("WHERE", f"{number + 1} of {len(shown.steps)}")
         st.html(fold, unsafe_allow_javascript=True)
-        says = plain(here.says) if name not in ("", *lessons.BUILT_IN) else here.says
+        says = plain_lines(here.says) if name not in ("", *lessons.BUILT_IN) else here.says
         task = here.task.asks if here.task else ""
         about = glossary.explained(f"{here.says} {task}")
         st.markdown(f"**{number + 1} of {len(shown.steps)}.** {says}", help=about)
@@ -103,7 +103,7 @@ def draw(page: str) -> None:
 
 def _offer_return(page: str) -> None:
     """Draw the way back to a lesson that was left for another view, unless it was ended."""
-    st.session_state.pop(_IN_VIEW, None)
+    st.session_state[_IN_VIEW] = None
     name, number = st.session_state.get(_STEP_SEEN, ("", 0))
     shown = lessons.found(name) if name else None
     if shown is None or number >= len(shown.steps):
@@ -182,18 +182,20 @@ def _choose(address: Mapping[str, str]) -> None:
 
 
 def _go(address: Mapping[str, str]) -> None:
-    """Put the address of a step into that of the open page; for callbacks.
+    """Put the address of a step into that of the open page, as one step of Back; for callbacks.
 
     A choice that is bound to a box is set in the box.
     """
     _choose(address)
-    for key, value in address.items():
-        if key in (choice.MODEL, choice.CORPUS):
-            continue
-        try:
-            st.query_params[key] = value
-        except StreamlitAPIException:
-            st.session_state[key] = value
+    context = get_script_run_ctx()
+    if context is None:
+        return
+    free = {key: each for key, each in address.items() if key not in (choice.MODEL, choice.CORPUS)}
+    with context.session_state.query_params() as known:
+        boxes = {key: free.pop(key) for key in list(free) if known.is_bound(key)}
+    for key, value in boxes.items():
+        st.session_state[key] = value
+    st.query_params.update(free)
 
 
 def _end(name: str, shown: Lesson) -> None:

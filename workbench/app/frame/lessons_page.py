@@ -12,7 +12,7 @@ import streamlit as st
 from workbench.app import glossary
 from workbench.app.frame import lesson_card, lessons
 from workbench.app.frame.lessons import Lesson, Step, Task
-from workbench.app.text import errors_shown, plain
+from workbench.app.text import errors_shown, plain, plain_lines
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import plural
 
@@ -179,10 +179,10 @@ def _undo(place: str) -> None:
 
 def _note(number: int, step: Step, is_own: bool) -> None:
     """Draw what is said of a step, and its answers."""
-    said = plain(step.says) if is_own else step.says
+    said = plain_lines(step.says or lessons.link_to(step)) if is_own else step.says
     st.markdown(f"**{number}.** {said}")
     if step.notes:
-        st.markdown(f"*{plain(step.notes)}*")
+        st.markdown(f"*{plain_lines(step.notes)}*")
     if step.task:
         answers = " or ".join(step.task.answers)
         st.markdown(f"{plain(step.task.asks)} **{plain(answers)}**")
