@@ -346,3 +346,19 @@ def test_a_lesson_is_presented_with_keys(page: Page, app_url: str) -> None:
     expect(page).to_have_url(re.compile("attention.*present=1"))
     page.get_by_role("link", name="Back to the lesson").click()
     expect(page.get_by_text("6 of 6.")).to_be_visible()
+
+
+@pytest.mark.slow
+def test_the_next_step_opens_its_own_head(page: Page, app_url: str, app_folder: Path) -> None:
+    text = "from=Your+own+text&text=The+cat+sleeps."
+    steps = [
+        lessons.step_at(f"/attention?model=mini:bert&{text}&head={head}") for head in ("1.4", "2.3")
+    ]
+    folder = app_folder / "home" / "lessons"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "heads.json").write_text(Lesson(title="heads", steps=steps).model_dump_json())
+    page.goto(f"{app_url}/?lesson=heads&tour=1")
+    expect(page.get_by_role("heading", name="Head 1.4")).to_be_visible()
+    page.get_by_role("button", name="Next", exact=True).click()
+    expect(page.get_by_role("heading", name="Head 2.3")).to_be_visible()
+    expect(page).to_have_url(re.compile("head=2[.]3"))

@@ -274,6 +274,7 @@ if (!window.workbenchKeys) {
       document.querySelector("#fold-card").click();
     } else if (way) {
       document.querySelector("#workbench-pen")?.remove();
+      if (line) at.blur(); // the next key is not typed into it
       way.click();
     } else if (event.key === "Escape") {
       document.querySelector(".st-key-leave-presentation button")?.click();

@@ -14,7 +14,8 @@ from workbench.analyses.attention.browser.frames import carrier, overview_of, sc
 from workbench.analyses.attention.browser.requests import Answers, respond, state_in
 from workbench.analyses.attention.browser.scene import Scene, Side
 from workbench.analyses.attention.grids import Grid
-from workbench.app import selection
+from workbench.app import navigation, selection
+from workbench.app.frame.lessons import LESSON, STEP
 
 KEY = "attention-answers"
 ALSO, PIN, LOOK, SCORE, ORDER = "also", "pin", "look", "score", "order"
@@ -38,7 +39,8 @@ def attention_browser(
         state,
         carried=True,
         can_search=can_search,
-        present=st.query_params.get("present") == "1",
+        present=navigation.is_presenting(),
+        step=" ".join(st.query_params.get(name, "") for name in (LESSON, STEP)),
     )
     _browser(key="attention-browser", data=overview)
     _respond(scene, answers, below)

@@ -44,12 +44,13 @@ def overview_of(
     carried: bool = False,
     can_search: bool = False,
     present: bool = False,
+    step: str = "",
 ) -> bytes:
     """The message with the grid of thumbnails and all data to draw it.
 
     `offline` is set in a stand-alone file, `carried` if responses use the second component, and
     `can_search` if there is a corpus in which similar sentences can be found. `present` enlarges
-    the text.
+    the text. In another `step` of a lesson, the state is that of the message, not the former one.
     """
     first = scene.sides[0].grid
     head = {
@@ -70,6 +71,7 @@ def overview_of(
         "carried": carried,
         "similar": can_search,
         "present": present,
+        "step": step,
     }
     arrays: dict[str, NDArray[Any]] = {}
     if is_small(scene):

@@ -48,25 +48,26 @@ function attentionBrowser(root, host, message) {
   function update(newer) {
     const before = browser.message;
     root.dataset.passes = newer.passes;
-    if (before && ["view", "present", "offline"].every((name) => before[name] === newer[name])) return;
+    if (before && ["view", "present", "offline", "step"].every((name) => before[name] === newer[name])) return;
     browser.message = newer;
     const [side] = newer.sides;
     newer.sides.forEach((one, s) => { one.hidden = newer.arrays[`hidden${s}`]?.data; });
     [answers, exacts, neuronAnswers].forEach((memory) => memory.clear());
     requests.drop();
-    const start = before ? browser.state : newer.state;
-    const pin = before ? pinMoved(start.pin, before.sides[browser.pinSide], side) : start.pin;
+    const goesOn = before && before.step === newer.step; // else the state is that of a lesson's step
+    const start = goesOn ? browser.state : newer.state;
+    const pin = goesOn ? pinMoved(start.pin, before.sides[browser.pinSide], side) : start.pin;
     const common = commonGrid(newer);
     browser.state = { cell: hasCell(common, start.cell) ? start.cell : firstHead(side, common), pin, look: start.look || "lines",
       also: (start.also || []).filter((one) => hasCell(common, one)).slice(0, MOST_ALSO),
       word: side.rows.some((item) => item.word === newer.state.word) ? newer.state.word ?? null : null,
-      place: !before || sameText(before.sides[0], side) ? start.place ?? null : null };
+      place: !goesOn || sameText(before.sides[0], side) ? start.place ?? null : null };
     given = givenMaps(newer);
     browser.pinSide = newer.sides.findIndex((one) => pinFits(browser.state.pin, one));
     if (browser.pinSide < 0) browser.state.pin = null;
-    if (!before) browser.state.place ??= pinnedPlace(side);
-    if (!before || !scoreOf(side, browser.choice.score)) browser.choice = firstChoice(side);
-    if (!before) restore(side, start);
+    if (!goesOn) browser.state.place ??= pinnedPlace(side);
+    if (!goesOn || !scoreOf(side, browser.choice.score)) browser.choice = firstChoice(side);
+    if (!goesOn) restore(side, start);
     const edited = side.changed?.length && scoreOf(side, "change");
     if (edited && !(before && scoreOf(before.sides[0], "change"))) Object.assign(browser.choice, { score: "change", picked: true });
     if (browser.pending) browser.state.pin = pinOfWords(side, browser.pending) || browser.state.pin;
