@@ -446,6 +446,20 @@ def facts(model: "Model", *, hashed: bool = True) -> dict[str, Any]:
     }
 
 
+def require_announced(model: "Model") -> None:
+    """Raise if a model of one's own lacks what tells it from others."""
+    for part in ("name", "family", "width", "stacks", "content_hash"):
+        value = getattr(model, part, None)
+        is_text = part not in ("width", "stacks")
+        if value is None or (is_text and not isinstance(value, str)):
+            raise WorkbenchError(
+                f"its {part} is {value!r:.40}" + (", not a string." if is_text else "."),
+                code="wrong-type",
+                where=type(model).__name__,
+                remedy=f"Set {part} in its class, as help(wb.Model) says.",
+            )
+
+
 def only_fp32(facts: Mapping[str, Any]) -> bool:
     """Whether a model of these facts always computes in fp32."""
     return facts["family"] in ("elmo", "vectors")

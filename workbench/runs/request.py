@@ -369,10 +369,11 @@ def _model(
         spec = ModelSpec(ref=ref, name=name, hash=model.hash, precision=precision, pickled=pickled)
         return spec, {**model.facts, "name": name}
     from workbench.models.references import facts as facts_of
+    from workbench.models.references import require_announced
 
     def facts_of_object() -> Mapping[str, Any]:
         with source.unchanging(of_any_size=True):
-            _require_announced(source)
+            require_announced(source)
             return facts_of(source)
 
     facts = _once(seen, id(source), facts_of_object)
@@ -442,20 +443,6 @@ def absolute(ref: str) -> str:
 
 def _absolute_path(path: str) -> str:
     return str(user_path(path).absolute())
-
-
-def _require_announced(model: "Model") -> None:
-    """Raise if a model of one's own lacks what tells it from others."""
-    for part in ("name", "family", "width", "stacks", "content_hash"):
-        value = getattr(model, part, None)
-        is_text = part not in ("width", "stacks")
-        if value is None or (is_text and not isinstance(value, str)):
-            raise WorkbenchError(
-                f"its {part} is {value!r:.40}" + (", not a string." if is_text else "."),
-                code="wrong-type",
-                where=type(model).__name__,
-                remedy=f"Set {part} in its class, as help(wb.Model) says.",
-            )
 
 
 def _text(name: str) -> str:
