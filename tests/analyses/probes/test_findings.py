@@ -162,6 +162,15 @@ def test_too_few_training_targets_are_said_with_the_gain_of_more() -> None:
     assert data.claim.startswith("The curve of POS still rises with more data: read it as a lower")
 
 
+@pytest.mark.parametrize(("best", "said"), [(0.93, "F1 at least 93.0"), (1.0, "F1 100.0")])
+def test_a_score_that_more_data_raises_is_a_bound_unless_it_is_the_highest(
+    best: float, said: str
+) -> None:
+    tables = edge(pos=[0.8, best])
+    tables["summary"] = tables["summary"].assign(data_gain=0.08, enough_data=False)
+    assert said in findings_of("edge-probing", tables)["F1 of the best layer: POS"].claim
+
+
 def test_without_a_check_nothing_is_said_of_the_data() -> None:
     tables = edge(pos=[0.8, 0.93])
     tables["summary"] = tables["summary"].assign(data_gain=NOTHING, enough_data=None)

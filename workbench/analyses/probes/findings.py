@@ -295,7 +295,7 @@ def _edge_task(task: TaskResult, means: pd.DataFrame) -> Finding:
     layers = _layers_of(task, means)
     against = f"; {best.name}: {score(best.value)}" if best else ""
     is_bound = _known(row["enough_data"]) and not row["enough_data"]
-    at_least = "at least " if is_bound else ""
+    at_least = "at least " if is_bound and score(task.value) != score(1) else ""
     number = (
         f"F1 {at_least}{score(task.value)} (95 % {span(row['lower'], row['upper'], 'F1')}{against})"
     )
