@@ -63,6 +63,20 @@ def test_a_start_has_what_is_asked_and_the_command(monkeypatch: pytest.MonkeyPat
     assert begun[0][3] == {"max_sentences": 200}
 
 
+def test_training_is_started_from_the_model_before_to_that_of_the_bar(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: list[Any] = []
+    monkeypatch.setattr(run_form, "begin", lambda arguments: begun.append(arguments) or "none")
+    app = opened(
+        "questions", question="change", model="mini:gpt", other="mini:gpt@random",
+        corpus="primer:size=40",
+    )  # fmt: skip
+    app.session_state["model"] = "mini:bert"  # as above
+    next(each for each in app.button if each.label.startswith("Quick look")).click().run()
+    assert begun[0][1:3] == (("mini:gpt@random", "mini:gpt"), ("primer:size=40",))
+
+
 def test_a_new_run_has_the_inputs_that_its_form_showed(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[Any] = []
     monkeypatch.setattr(run_form, "begin", lambda arguments: begun.append(arguments) or "none")

@@ -324,11 +324,10 @@ def _choose(key: str, ref: str) -> None:
             address.remove_param(key)
 
 
-def choose_as_shown(model: str, *corpora: str) -> None:
+def choose_as_shown(model: str, corpus: str) -> None:
     """Choose again what a button was drawn for: the browser may send an older choice of the bar."""
     choose_model(model)
-    for ref in corpora[:1]:
-        choose_corpus(ref)
+    choose_corpus(corpus)
 
 
 CHOOSE: dict[Kind, Callable[[str], None]] = {"models": choose_model, "corpora": choose_corpus}

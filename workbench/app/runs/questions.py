@@ -343,7 +343,7 @@ def _start(
                 disabled=bool(problems),
                 key=f"{label} {recipe.name}",
                 on_click=choice.choose_as_shown,
-                args=(models[0], *corpora),
+                args=(choice.model(), choice.corpus()),
             ):
                 _begin([(name, each[1], corpora, changes, {}) for each in arguments], runs)
         if not any(times) and not form.in_view:
