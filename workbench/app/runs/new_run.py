@@ -308,13 +308,13 @@ def estimated(
     """
     try:
         known = changes.keys() & experiment.settings.model_fields.keys()
-        own = experiment.settings.model_validate({name: changes[name] for name in known})
-        if given := own.in_seconds():
+        settings = experiment.settings.model_validate({name: changes[name] for name in known})
+        if given := settings.in_seconds():
             return Estimate(given)
         size, finished = _size(experiment, changes, models, corpora), _finished(experiment)
         slower = _slowness(tuple(_own()))
         step = estimate(size, finished, slower)
-        if not _grows(experiment, changes):
+        if experiment.growth is None or len(experiment.growth.steps(settings)) < 2:
             return step
         inputs = (size.models, size.corpora)
         same = [
@@ -326,13 +326,6 @@ def estimated(
         return estimate(size, same, slower) or _bound(changes, step)
     except WorkbenchError:  # the check of the request says what is wrong
         return None
-
-
-def _grows(experiment: Experiment[Any], changes: Mapping[str, Any]) -> bool:
-    """Whether a request has more than one step."""
-    known = changes.keys() & experiment.settings.model_fields.keys()
-    settings = experiment.settings.model_construct(**{name: changes[name] for name in known})
-    return experiment.growth is not None and len(experiment.growth.steps(settings)) > 1
 
 
 def _bound(changes: Mapping[str, Any], step: Estimate | None) -> Estimate:

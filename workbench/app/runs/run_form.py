@@ -36,7 +36,7 @@ PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 
 Refs = tuple[str, ...]
 RequestArguments = tuple[str, Refs, Refs, Mapping[str, Any], Mapping[str, Any]]
-# experiment, models, corpora, settings, and options (seed, split, device, precision)
+# experiment, models, corpora, settings, and options (of `make_request`, such as the seed)
 
 
 @dataclass(frozen=True)
