@@ -1,11 +1,14 @@
 """Runs side by side: rows meet by their keys, and differences have their sign."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
+import workbench as wb
 from workbench import WorkbenchError
-from workbench.runs.compare import aligned, compared
+from workbench.runs.compare import aligned, compare, compared
 
 
 def table(keys: tuple[str, ...], **columns: object) -> pd.DataFrame:
@@ -76,3 +79,17 @@ def test_what_cannot_be_compared_is_said() -> None:
     for tables, said in (([{}], "two runs"), ([{"a": one}, {"b": one}], "in common")):
         with pytest.raises(WorkbenchError, match=said):
             list(compared(tables))
+
+
+def test_inputs_of_one_name_and_different_content_are_named_first(tmp_path: Path) -> None:
+    """Two files named own.txt: no other line of the comparison would tell them apart."""
+    runs = []
+    for folder in ("first", "second", "third"):
+        (tmp_path / folder).mkdir()
+        file = tmp_path / folder / "own.txt"
+        file.write_text("The cat sleeps.\n" * (1 if folder == "second" else 2))
+        runs.append(wb.run("describe", corpus=str(file), device="cpu"))
+    same, one, other = (compare(*pair).findings[0].claim for pair in (runs[::2], runs[:2], runs))
+    assert "one name" not in same
+    assert one == "A and B have different corpora of one name, own."
+    assert other == "A+C and B have different corpora of one name, own."

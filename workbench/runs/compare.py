@@ -102,8 +102,32 @@ def compare(*runs: Run | str) -> Comparison:
 
 
 def what_changed(runs: Sequence[Run]) -> tuple[Finding, ...]:
-    """Return the differences of later runs from the first as findings; the runs have letters."""
-    return changes({letter: run.findings for letter, run in zip(LETTERS, runs, strict=False)})
+    """Return the differences of later runs from the first as findings; the runs have letters.
+
+    Inputs that share a name but not their content come first: no other line would tell them apart.
+    """
+    lettered = dict(zip(LETTERS, runs, strict=False))
+    found = changes({letter: run.findings for letter, run in lettered.items()})
+    return (*_namesakes(lettered), *found)
+
+
+def _namesakes(runs: Mapping[str, Run]) -> Iterator[Finding]:
+    """Yield a finding for each name that stands for different models or corpora in the runs."""
+    hashes: dict[tuple[str, str], dict[str, set[str]]] = {}  # kind and name -> run -> hashes
+    for letter, run in runs.items():
+        own = spec.with_given_names(run.spec)
+        for kind, inputs in (("models", own.models), ("corpora", own.corpora)):
+            for each in inputs:
+                hashes.setdefault((kind, each.name), {}).setdefault(letter, set()).add(each.hash)
+    for (kind, name), by_run in hashes.items():
+        apart = [
+            "+".join(letter for letter in by_run if by_run[letter] == content)
+            for content in {frozenset(each): each for each in by_run.values()}.values()
+        ]
+        if len(apart) > 1:
+            what = f"different {kind} of one name, {name}"
+            claim = f"{' and '.join(apart)} have {what}."
+            yield Finding(claim, None, None, None, "supported", "", measure=what)
 
 
 def swept_columns(swept: Iterable[str], columns: Iterable[str]) -> list[str]:
