@@ -140,8 +140,8 @@ def _task(name: str, number: int, task: Task) -> None:
     if st.session_state.get(key):
         st.markdown(":green[:material/check_circle: Right.]")
     elif key in st.session_state:
-        hint = f" {plain(task.hint)}" if task.hint else ""
-        st.markdown(f":orange[:material/refresh: Not yet.]{hint}")
+        hint = plain(task.hint) or "Look at the page again, and change your answer."
+        st.markdown(f":orange[:material/refresh: Not yet.] {hint}")
 
 
 def _solved(name: str, shown: Lesson, names_open: bool = False) -> str:
