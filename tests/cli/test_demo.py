@@ -97,6 +97,7 @@ def test_built_in_results_make_a_story_and_a_short_paper(
     assert out.count("built-in result, computed in") == len(stops)
     assert len(out.splitlines()) <= LINES
     assert "▁" in out and "␣" not in out  # curves, and no marks of words
+    assert "The held-out loss fell" in out and "  training loss  █" in out
     prose = [line for line in out.splitlines()[:-2] if " s by: workbench" not in line]
     assert max(map(len, prose)) <= demo.WIDEST
     page = (tmp_path / "runs" / "demo.html").read_text()
