@@ -306,7 +306,7 @@ STOPS = (
             },
         ),
         _smaller,
-        "workbench compress --model FOLDER --corpus FILE --keep 99%",
+        "workbench compress --model FOLDER --corpus FILE --keep 90%",
         "smallest model",
     ),
     Stop(
