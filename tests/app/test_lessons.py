@@ -349,6 +349,18 @@ def test_a_lesson_is_presented_with_keys(page: Page, app_url: str) -> None:
 
 
 @pytest.mark.slow
+def test_on_a_phone_nothing_covers_the_answer(page: Page, app_url: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{app_url}/?lesson=what-heads-do&tour=1")
+    answer = page.get_by_role("textbox", name="Which head of layer 1")
+    answer.fill("1.4")
+    expect(page.get_by_test_id("InputInstructions")).to_have_text(re.compile("Enter"))
+    expect(page.get_by_test_id("InputInstructions")).to_be_hidden()
+    answer.press("Enter")
+    expect(page.get_by_text("Right.")).to_be_visible()
+
+
+@pytest.mark.slow
 def test_the_next_step_opens_its_own_head(page: Page, app_url: str, app_folder: Path) -> None:
     text = "from=Your+own+text&text=The+cat+sleeps."
     steps = [

@@ -132,3 +132,4 @@ def test_a_text_in_another_script_says_which_words_are_not_known() -> None:
     assert "does not know" not in said(opened("attention", model="mini:bert"))
     app = opened("attention", **{"from": "Your own text", "text": "الكتب " * 150})
     assert "mini:bert knows none of 62 words that it reads of this text" in said(app)
+    assert "88 words are cut off: beyond the maximum length of mini:bert" in said(app)

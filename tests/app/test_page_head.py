@@ -122,6 +122,10 @@ def test_every_tab_of_a_head(view: str, words: str) -> None:
     assert not app.error and words in said(app) + "".join(each.value for each in app.subheader)
 
 
+def test_a_positional_role_counts_the_words_that_have_a_word_at_its_offset() -> None:
+    assert "(offset −1: 94.5 %, n = 7,465)" in said(opened("head", head="1.4", text=TEXT))
+
+
 def test_the_loss_with_an_edit_is_measured() -> None:
     app = opened(
         "head", model="mini:bert@edit:3.3=0", view="Loss without it", corpus="primer:size=200"

@@ -5,6 +5,7 @@ import re
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from workbench import Experiment, Settings
 from workbench.app import tables_and_figures
 from workbench.app.navigation import ANY, page_of, result_page_of
 from workbench.app.runs import export, new_run, result, result_page, settings_form
-from workbench.app.tables_and_figures import figures_of
+from workbench.app.tables_and_figures import LARGE, _finished, _is_title, figures_of
 from workbench.experiment import Table
 from workbench.experiment.definition import EXPERIMENTS, FULL, built_in_experiments
 from workbench.runs import preset_times
@@ -99,6 +100,16 @@ def test_the_main_figure_does_not_repeat_a_finding_in_view() -> None:
 
 
 @pytest.mark.usefixtures("home")
+def test_in_a_presentation_large_ticks_have_room_between_narrow_panels() -> None:
+    drawing = figures_of(builtin_run("edge-probing-mini-bert"))["curves"]
+    figure = _finished("curves for an audience", "light", True, drawing)
+    panels = sorted({axis.domain for axis in figure.select_xaxes()})
+    gaps = [after[0] - before[1] for before, after in pairwise(panels)]
+    assert len(panels) == 4 and min(gaps) * 700 > 2.5 * LARGE  # "100%", in a window of 1,280 px
+    centres = sorted({note.x for note in figure.layout.annotations if _is_title(note)})
+    assert centres == pytest.approx([sum(panel) / 2 for panel in panels])
+
+
 def test_the_strip_has_a_number_with_its_interval_only_if_the_data_supports_it() -> None:
     """A pruned model that is no better than its baseline has no number in large type."""
     supported = opened("heads", run="built-in/heads-mini-bert")

@@ -76,6 +76,8 @@ def test_a_stop_goes_on_with_a_command_that_there_is() -> None:
     for stop in demo.STOPS:
         assert stop.go_on.split()[:1] == ["workbench"]
         assert stop.go_on.split()[1] in known
+        if isinstance(stop.runs, demo.Computed) and "--keep" in stop.go_on:
+            assert stop.go_on.endswith(f"--keep {stop.runs.settings['keep']:.0%}")
 
 
 def test_built_in_results_make_a_story_and_a_short_paper(
@@ -97,6 +99,7 @@ def test_built_in_results_make_a_story_and_a_short_paper(
     assert out.count("built-in result, computed in") == len(stops)
     assert len(out.splitlines()) <= LINES
     assert "▁" in out and "␣" not in out  # curves, and no marks of words
+    assert "The held-out loss fell" in out and "  training loss  █" in out
     prose = [line for line in out.splitlines()[:-2] if " s by: workbench" not in line]
     assert max(map(len, prose)) <= demo.WIDEST
     page = (tmp_path / "runs" / "demo.html").read_text()

@@ -174,6 +174,8 @@ def _enlarge(figure: Any) -> None:
             note.text = _BEYOND.sub(r"\1 \2", note.text)
         note.font.size = max(LARGE, note.font.size or 0)
         note.yshift = 2 * (note.yshift or 0)  # names of curves are apart by lines that are larger
+    if is_narrow:
+        _move_apart(figure)
     for trace in figure.data:
         if "textfont" in trace:
             trace.textfont.size = LARGE
@@ -182,6 +184,17 @@ def _enlarge(figure: Any) -> None:
     figure.update_coloraxes(colorbar_tickfont_size=LARGE, colorbar_title_font_size=LARGE)
     if figure.layout.margin.t:
         figure.update_layout(margin_t=figure.layout.margin.t + TITLE * (_title_lines(figure) - 1))
+
+
+def _move_apart(figure: Any) -> None:
+    """Begin each panel further to the right: large ticks would lie on the panel before it."""
+    by_middle: dict[float, float] = {}
+    for axis in figure.select_xaxes(lambda axis: axis.domain):
+        left, right = axis.domain
+        by_middle[round((left + right) / 2, 3)] = moved = 0.15 * (right - left)
+        axis.domain = (left + moved, right)
+    for note in filter(_is_title, figure.layout.annotations):
+        note.x += by_middle.get(round(note.x, 3), 0) / 2
 
 
 def _is_title(note: Any) -> bool:

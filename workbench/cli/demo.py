@@ -181,7 +181,9 @@ def _bits(runs: Sequence[Run]) -> list[str]:
 def _loss(runs: Sequence[Run]) -> list[str]:
     loss = runs[0].tables["curves"]["loss"].dropna().tolist()
     every = max(1, len(loss) // 40)
-    return [f"loss  {pictures.sparkline(loss[::every])}  {loss[0]:.2f} to {loss[-1]:.2f} nats"]
+    return [
+        f"training loss  {pictures.sparkline(loss[::every])}  {loss[0]:.2f} to {loss[-1]:.2f} nats"
+    ]
 
 
 # --- the stops ------------------------------------------------------------------------------------
@@ -304,7 +306,7 @@ STOPS = (
             },
         ),
         _smaller,
-        "workbench compress --model FOLDER --corpus FILE --keep 99%",
+        "workbench compress --model FOLDER --corpus FILE --keep 90%",
         "smallest model",
     ),
     Stop(

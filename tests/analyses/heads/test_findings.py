@@ -117,12 +117,15 @@ def test_roles_are_counted() -> None:
 
 def test_the_strongest_positional_head_is_named_with_its_offset() -> None:
     strong = {"offset_share": 0.95, "offset_p_value": 1e-9, "roles": "positional, diagonal"}
-    found = findings_of("heads", {"heads": heads({}, strong)})
-    claim = found["largest share of words that attend to one offset"].claim
-    assert claim == (
+    offsets = [{**HEAD, "head": h, "offset": at, "share": 0.3, "n": 500 - 40 * abs(at)}
+               for h in (0, 1) for at in (-1, 0)]  # fmt: skip
+    tables = {"heads": heads({}, strong), "offsets": pd.DataFrame(offsets)}
+    found = findings_of("heads", tables)["largest share of words that attend to one offset"]
+    assert found.claim == (
         "1 of 2 heads is positional: head 1.2 attends most to the word at offset −1 for 95 % of "
         "the words that have one (p < 0.001 against a random word)."
     )
+    assert found.n == "460 words"
 
 
 def test_at_the_level_of_pieces_the_claim_is_about_pieces() -> None:

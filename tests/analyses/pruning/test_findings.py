@@ -149,6 +149,10 @@ def test_a_race_says_what_it_left_open() -> None:
     found = findings_of("head-ablation", tables)
     assert "decided for every head" in found["heads left undecided by the race"].claim
     assert found[MATTER].verdict == "not supported"
+    tables["ablation"] = raced.assign(decided=True, sentences=50)
+    assert findings_of("head-ablation", tables)[RIGHT].claim.endswith(
+        "(p = 0.20), estimated on 50 of 100 sentences; the fall is significant for none of 3 heads."
+    )
     tables["ablation"] = raced.assign(decided=True, sentences=100)
     assert "heads left undecided by the race" not in findings_of("head-ablation", tables)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench.core.findings import plural, verb_of
 from workbench.engine.taps import Site, StackName
 
 if TYPE_CHECKING:
@@ -81,6 +82,12 @@ class MapsOfText:
         return (
             f"<AttentionMaps {self.model}: {read}; {len(sites)} sites, {heads} heads{streams}{cut}>"
         )
+
+    @property
+    def cut_note(self) -> str:
+        """How many words are beyond the model's length; "" if none is."""
+        cut = f"{plural(self.cut, 'word')} {verb_of(self.cut, 'is', 'are')} cut off"
+        return f"{cut}: beyond the maximum length of {self.model}." if self.cut else ""
 
     @property
     def size(self) -> int:

@@ -41,7 +41,7 @@ def heads(tables: Tables) -> Iterator[Finding]:
     table, unit = tables["heads"], "words" if _are_words(tables) else "pieces"
     yield _roles(table, unit)
     yield from _relations(tables)
-    yield _positional(table, unit)
+    yield _positional(tables, unit)
     yield _sink(table)
     yield from _rare(table)
     if len(tables.get("cross", ())):
@@ -249,8 +249,13 @@ def _are_words(tables: Tables) -> bool:
     return len(tables.get("relations", ())) > 0 or _is_measured(tables["heads"], "rare_share")
 
 
-def _positional(table: pd.DataFrame, unit: str) -> Finding:
+def _positional(tables: Tables, unit: str) -> Finding:
+    table, offsets = tables["heads"], tables.get("offsets")
     row = _best(table, "positional", table["offset_share"])
+    n = row["n"]
+    if offsets is not None:
+        at = (offsets[[*HEAD, "offset"]] == row[[*HEAD, "offset"]]).all(axis=1)
+        n = offsets.loc[at, "n"].sum()
     name, share = head_name(row, has_several_kinds(table)), percent(row["offset_share"])
     one = unit.removesuffix("s")
     where = f"the {one} itself for {share} of {unit}"
@@ -277,7 +282,7 @@ def _positional(table: pd.DataFrame, unit: str) -> Finding:
         "largest share of words that attend to one offset",
         "offsets",
         enough=_is_enough(table),
-        n=plural(row["n"], one),
+        n=plural(n, one),
     )
 
 

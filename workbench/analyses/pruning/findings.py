@@ -248,7 +248,7 @@ def head_ablation(tables: Tables) -> Iterator[Finding]:
             f"{right_name[0].upper()}{right_name[1:]} falls most without head "
             f"{_name(least, several)}: from {percent(least['base'])} to "
             f"{percent(least['ablated'])} "
-            f"({p_text(least['p_value'])}); it falls significantly without "
+            f"({p_text(least['p_value'])}){_on_few(tables, least)}; the fall is significant for "
             f"{of_all(number, len(right), 'head')}",
             least,
             f"change of the {right_name} without the most needed head",

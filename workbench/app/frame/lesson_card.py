@@ -251,6 +251,8 @@ _CARD = """
 }
 [data-testid="stLayoutWrapper"]:has(> .st-key-tour-card) { position: absolute; }
 [data-testid="stMainBlockContainer"] { padding-bottom: 18rem; }
+/* the button Check says it; on a phone it covers the answer */
+.st-key-tour-card [data-testid="InputInstructions"] { display: none; }
 @media (max-width: 640px) { .st-key-tour-card { bottom: 72px; } }
 """
 _RETURN = """

@@ -311,9 +311,7 @@ def _note(scene: Scene) -> str:
         if look.places and (by_order := _of_order(look)) not in texts:
             texts.append(by_order)
         if look.cut:
-            texts.append(
-                f"{look.cut} words are cut off: they exceed the maximum length of {look.model}."
-            )
+            texts.append(look.cut_note)
         if look.unaligned:
             texts.append(f"{look.unaligned} words have no piece of their own in {look.model}.")
     return " ".join(texts)

@@ -11,7 +11,7 @@ import streamlit as st
 from workbench.app import choice, navigation
 from workbench.app.frame.home import Look
 from workbench.app.tables_and_figures import kind
-from workbench.app.text import as_html
+from workbench.app.text import as_html, plain
 from workbench.core.findings import plural
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def draw(ref: str, model: "Model", doc: "Doc", typed: str) -> None:
         "columns words that they look at. Click one to see it over the words."
     )
     if maps.cut:
-        st.caption(f"{maps.cut:,} words are cut off: they exceed the maximum length of the model.")
+        st.caption(plain(maps.cut_note))
 
 
 def head_maps(grid: "Grid", theme: "Kind", address: dict[str, str]) -> str:

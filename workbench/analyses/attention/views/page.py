@@ -68,8 +68,9 @@ def page() -> None:
         second = attention.second(
             comparison, ref, doc, target, group, options, tables, second_bar, reading
         )
-        if note := unknown_note(ref, model, doc):
-            st.caption(plain(note))
+        for note in (maps.cut_note, unknown_note(ref, model, doc)):
+            if note:
+                st.caption(plain(note))
         attention_browser(
             scene_of([first, *second]),
             attention_answers.answers(ref, model, doc, group, options, has_order=bool(by_order)),

@@ -84,6 +84,9 @@ def _count(role: str, selection: OpenHead) -> int:
         for column in ("relation", "direction"):
             rows = rows[rows[column] == scores[f"best_{column}"]]
         return int(rows["n"].sum())
+    if role == "positional":  # words without a neighbour at that offset do not count
+        rows = selection.rows_of("offsets")
+        return int(rows.loc[rows["offset"] == scores["offset"], "n"].sum())
     others = {"coreference": "coref_n", "induction": "induction_n", "duplicate": "induction_n"}
     return int(scores[others.get(role, "n")])
 
