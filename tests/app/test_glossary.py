@@ -24,6 +24,14 @@ def test_terms_of_a_sentence_are_explained_once_in_their_order() -> None:
     assert glossary.explained("The girls ran.") is None
 
 
+def test_what_a_layer_is_probed_for_is_explained() -> None:
+    said = glossary.explained("It knows constituents, dependencies, entities and roles.") or ""
+    assert re.findall(r"^\*\*(.+)\*\*: ", said, re.MULTILINE) == [
+        "constituent", "dependencies", "entities", "role",
+    ]  # fmt: skip
+    assert "semantic role" in said
+
+
 @pytest.mark.parametrize("term", glossary.terms())
 def test_each_term_has_two_sentences(term: str) -> None:
     text = glossary.terms()[term]

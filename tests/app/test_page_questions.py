@@ -30,6 +30,8 @@ def test_an_address_has_the_answer_that_was_computed() -> None:
     assert "Layer 1 knows POS" in said(app)
     assert "Compared with the embeddings, layer 1 is better on" in said(app)
     assert app.query_params["layer"] == "1"
+    app = opened("questions", question="head", head="1.2", model="mini:bert")
+    assert "Head 1.2 has no role (measured on 8,465 words)." in said(app)
 
 
 def test_an_address_that_somebody_wrote_is_said_to_be_wrong() -> None:

@@ -44,6 +44,7 @@ from workbench.runs.status import Status
 
 SMALL = "primer:size=40"
 TABS = ("Neighbours", "Senses", "Tokenizers")
+SENSES = "accuracy of senses, minus permuted senses"  # the measure of a finding of `neighbours`
 
 
 @pytest.fixture(scope="module")
@@ -298,14 +299,17 @@ def test_the_last_run_of_the_model_and_the_corpus_is_shown(home: Path) -> None: 
             models=(model(name, ref=name),),
             corpora=(corpus(SMALL),),
             tables={"separation": (tables_of()["separation"], Table("Senses.", ()))},
-            findings=[found(f"100 senses are separated by {name}.", figure="separation")],
+            findings=[
+                found("100 neighbours share the tag."),
+                found(f"100 senses are separated by {name}.", measure=SENSES),
+            ],
         )
         status.write(
             run.path, Status("done", experiment="neighbours", models=(name,), corpora=(SMALL,))
         )
     app = drawn(view="Senses", form="zebra")
     assert "senses are separated by mini:bert" in said(app)
-    assert "separated by mini:gpt" not in said(app)
+    assert "separated by mini:gpt" not in said(app) and "share the tag" not in said(app)
     links = [link.proto for link in app.get("page_link")]
     (link,) = [each for each in links if each.label == "Open the result"]
     assert "neighbours" in link.query_string

@@ -125,7 +125,7 @@ def test_the_first_head_with_a_role_is_shown_and_another_by_the_address(tmp_path
     assert "Baselines: offset +2 40.0 %" in words
     scores = app.dataframe[0].value.set_index("score")
     assert scores.loc["offset -1", "value"] == "10.0 %"
-    row = scores.loc["nsubj, dependent to head"]
+    row = scores.loc["nsubj, dependent to governor"]
     assert (row["value"], row["95 % CI"], row["baseline"]) == ("90.0 %", "20.0–30.0", "40.0 %")
     assert scores.loc["own sentence", "value"] == "not computed"
 

@@ -768,7 +768,7 @@ def print_description(description: "Description") -> None:
     _counts("Treebank tags", d.xpos)
     if d.relations:
         _cut(
-            "Relations, with the most frequent offset from the dependent to its head",
+            "Relations, with the most frequent offset from the dependent to its governor",
             ("relation", "count", "offset", "share"),
             [(r.label, r.count, f"{r.offset:+d}", percent(r.share)) for r in d.relations],
         )

@@ -89,8 +89,8 @@ def test_a_single_sentence_has_no_median() -> None:
 
 def test_the_share_at_a_fixed_offset_is_weighted_by_the_counts_of_relations() -> None:
     found = findings_of("describe", COUNTED)
-    offset = found["share of heads at the most frequent offset of their relation"]
-    assert offset.value == pytest.approx(0.75) and "75 % of heads" in offset.claim
+    offset = found["share of governors at the most frequent offset of their relation"]
+    assert offset.value == pytest.approx(0.75) and "75 % of governors" in offset.claim
     assert "`det`: 90 % at +1" in offset.claim
 
 

@@ -376,3 +376,12 @@ def test_a_model_without_a_head_predicts_nothing() -> None:
     for text in ("The ___ barks", "The dog"):
         with pytest.raises(WorkbenchError, match="no head"):
             wb.predict(model, text)
+
+
+def test_words_that_the_model_does_not_know_are_counted_in_a_note() -> None:
+    bert, elmo = wb.load("mini:bert", device="cpu"), wb.load("mini:elmo", device="cpu")
+    assert wb.predict(bert, "Ben ___ to the hill.").notes == ()
+    (note,) = wb.predict(bert, "Ben ___ to the כלב.").notes
+    assert "does not know 1 of 6 words" in note and "reads them all alike" in note
+    (note,) = wb.predict(elmo, "Ben walks to the zxqw").notes
+    assert "does not know 1 of 5 words" in note and "reads their characters" in note

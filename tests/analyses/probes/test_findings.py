@@ -399,7 +399,7 @@ def test_attention_that_finds_heads_is_compared_with_the_best_offset() -> None:
     )
     relation = found["UAS of the relation found most often"]
     assert "Of 2 relations" in relation.claim and "`det` (90 %" in relation.claim
-    assert "head 2.4, to its attention from a head" in found["largest weight of a head"].claim
+    assert "head 2.4, to its attention from a governor" in found["largest weight of a head"].claim
     assert found["UAS with half of the sentences"].verdict == "supported"
     assert "37.0 points" in found["selectivity of the attention probe"].claim
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 ABOUT = {
-    "dependencies": "Pairs: each word and its head in the tree.",
+    "dependencies": "Pairs: each word and its governor in the tree.",
     "entities": "Pairs: each word of an entity and its next word.",
     "coreference": "Pairs: the last word of each mention and that of the previous mention.",
 }

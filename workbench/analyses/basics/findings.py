@@ -179,7 +179,7 @@ def _relations(relations: list[Row]) -> Finding:
     share = sum(row["share"] * row["count"] for row in relations) / total
     first = relations[0]
     return Finding(
-        f"One fixed offset per relation finds {percent(share)} of heads, the baseline of a "
+        f"One fixed offset per relation finds {percent(share)} of governors, the baseline of a "
         f"syntactic head (the most frequent relation, `{first['relation']}`: "
         f"{percent(first['share'])} at {signed(whole(first['offset']))}).",
         share,
@@ -188,7 +188,7 @@ def _relations(relations: list[Row]) -> Finding:
         "supported",
         "relations",
         figure="relations",
-        measure="share of heads at the most frequent offset of their relation",
+        measure="share of governors at the most frequent offset of their relation",
         unit="%",
     )
 

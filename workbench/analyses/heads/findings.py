@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.analyses.heads.roles import Rules
+from workbench.analyses.heads.roles import DIRECTIONS, Rules
 from workbench.core.findings import (
     Finding,
     Tables,
@@ -128,7 +128,7 @@ def _relations(tables: Tables) -> Iterator[Finding]:
 
 
 def _arc(row: Any) -> str:
-    return f"`{row['relation']}` ({str(row['direction']).replace('-', ' ')})"
+    return f"`{row['relation']}` ({DIRECTIONS[row['direction']]})"
 
 
 def _baseline(row: Any) -> str:

@@ -14,6 +14,11 @@ from workbench.core.head_names import ROLES
 
 MIN_MASS = 0.5  # minimum share of attention, for roles that say where attention rests
 
+DIRECTIONS: Mapping[str, str] = {
+    "dependent-to-head": "dependent to governor",
+    "head-to-dependent": "governor to dependent",
+}  # of the tables, in words: there a head is an attention head
+
 RESTS = ("separator", "first", "block", "vertical", "diagonal")  # say only where attention rests
 
 

@@ -27,6 +27,7 @@ from workbench.analyses.predictions.results import (
     WrittenPiece,
 )
 from workbench.core.errors import WorkbenchError
+from workbench.core.findings import of_all
 from workbench.core.public import public, require_seed
 from workbench.corpora.answer_spans import answer_spans
 from workbench.corpora.encode import encode
@@ -289,6 +290,28 @@ def cut_notes(prediction: Prediction, doc: "Doc") -> list[str]:
             f"last {read:,} words were read."
         ]
     return [cut_note(model)] if model.encode(encode([doc])).cut else []
+
+
+def unknown_note(model: Model, doc: "Doc", name: str = "") -> str:
+    """How many words of the text the model does not know; "" if it knows all of them."""
+    pieces = model.encode(encode([doc]))
+    n_read = int(pieces.kept[0]) if pieces.cut else len(doc)
+    unknown = pieces.words[model.unknown_pieces(pieces) & pieces.mask & ~pieces.special]
+    n_words = len(set(unknown.tolist()))
+    if not n_words:
+        return ""
+    whole = n_words == n_read  # "does not know all words" could mean that it knows some
+    known = "knows" if whole else "does not know"
+    by_characters = getattr(model, "most_characters", None) is not None
+    return (
+        f"{name or model.name} {known} {of_all(0 if whole else n_words, n_read, 'word')} "
+        f"{'that it reads ' if pieces.cut else ''}of this text: "
+        + (
+            "it reads their characters, but cannot predict them."
+            if by_characters
+            else "its vocabulary has no pieces for such words, and it reads them all alike."
+        )
+    )
 
 
 def _require_writer(model: Model, what: str) -> None:

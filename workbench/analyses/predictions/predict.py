@@ -12,7 +12,7 @@ Costs: a forward pass; for spans one more for each piece of a span.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -25,6 +25,7 @@ from workbench.analyses.predictions.generate import (
     generate,
     label,
     require_counts,
+    unknown_note,
 )
 from workbench.analyses.predictions.prediction import (
     Prediction,
@@ -232,9 +233,23 @@ def predict_one(
     max_pieces: int | None,
     on_piece: OnPiece | None,
 ) -> Predicted:
-    """What `predict` returns for one model."""
+    """What `predict` returns for one model, with a note on words that it does not know."""
     doc = read_by(model, text, second)
     require_counts(top=top, **({} if max_pieces is None else {"max_pieces": max_pieces}))
+    found = _predicted(model, doc, top, hide, max_pieces, on_piece)
+    has_gaps = model.task_head is None and has_marker(doc.text)
+    note = unknown_note(model, with_markers(model, doc)[0] if has_gaps else doc)
+    return replace(found, notes=(*found.notes, note)) if note else found
+
+
+def _predicted(
+    model: Model,
+    doc: "Doc",
+    top: int,
+    hide: str | int | None,
+    max_pieces: int | None,
+    on_piece: OnPiece | None,
+) -> Predicted:
     if model.task_head is not None:
         if hide is not None:
             raise labels_texts(model, "hide")

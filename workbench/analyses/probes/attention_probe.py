@@ -455,8 +455,8 @@ def _caveats(trained_probes: TrainedProbes, parts: Parts, means: pd.DataFrame) -
         )
     if any(heads for stack, heads in trained_probes.heads.items() if stack == "decoder"):
         yield Caveat(
-            "In a decoder, a word attends only to words before it. If its head comes later, only "
-            "the attention from the head to the word can show the arc."
+            "In a decoder, a word attends only to words before it. If its governor comes later, "
+            "only the attention from the governor to the word can show the arc."
         )
 
 

@@ -624,8 +624,8 @@ ATTENTION_TABLES = {
         ("probe", "encoder", "stack", "layer", "control"),
     ),
     "weights": Table(
-        "Weights of the probe that reads all heads: of the attention from a word to its head, and "
-        "of the attention from the head to the word.",
+        "Weights of the probe that reads all heads: of the attention from a word to its governor, "
+        "and of the attention from the governor to the word.",
         ("stack", "layer", "head"),
     ),
     "by_relation": Table(

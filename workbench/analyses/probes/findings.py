@@ -1230,7 +1230,8 @@ def _heaviest_head(row: Row, table: pd.DataFrame) -> Finding | None:
     columns = ["weight_to_head", "weight_from_head"]
     column = max(columns, key=lambda each: float(rows[each].max()))
     head = _highest(rows, column)
-    side = "from a word to its head" if column == columns[0] else "from a head to its dependents"
+    is_up = column == columns[0]
+    side = "from a word to its governor" if is_up else "from a governor to its dependents"
     return Finding(
         f"The probe gives most weight to head {head_number(head['layer'], head['head'])}, to its "
         f"attention {side} ({decimal(head[column], 2)}).",

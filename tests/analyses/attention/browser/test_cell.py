@@ -242,7 +242,7 @@ def test_overlays_are_drawn_and_described(show: Show) -> None:
     assert way.count("M") == 2
     assert "dependencies: nsubj" in shown.hover(1, 0)
     assert "nsubj" not in shown.hover(0, 1)
-    words_ = "draws 5 of 7 dependencies (dependent to head); 1 of 7 (head to dependent)"
+    words_ = "draws 5 of 7 dependencies (dependent to governor); 1 of 7 (governor to dependent)"
     expect(page.locator(".facts")).to_contain_text(words_)
     expect(page.locator("path.spans")).to_have_count(2)
     page.get_by_role("button", name="Lines").click()

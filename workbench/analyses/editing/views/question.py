@@ -40,8 +40,7 @@ def answer(runs: "Sequence[Run]", asked: Mapping[str, str]) -> Iterator[Finding]
     yield Finding(
         f"Head {selection.name} has a role. {capital(about)}"
         if about
-        else f"Head {selection.name} has no role: it beats the baseline of none on "
-        f"{plural(n_words, 'word')}.",
+        else f"Head {selection.name} has no role (measured on {plural(n_words, 'word')}).",
         None,
         None,
         None if about else 0.0,

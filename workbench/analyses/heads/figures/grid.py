@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pandas as pd
 import plotly.graph_objects as go
 
+from workbench.analyses.heads.roles import DIRECTIONS
 from workbench.core.head_names import FIRST, ROLES
 from workbench.drawing.heads import COLOUR, NONE, NOTHING, PALE, groups, named
 from workbench.drawing.primitives import (
@@ -121,7 +122,8 @@ def _pointed(heads: pd.DataFrame, part: pd.DataFrame) -> go.Scatter:
                 number,
                 name,
                 here["roles"] or NONE,
-                f"{here['best_relation'] or 'no relation'} {here['best_direction']}".strip(),
+                f"{here['best_relation'] or 'no relation'} "
+                f"{DIRECTIONS.get(here['best_direction'], '')}".strip(),
                 *(here[name] for name in _ALSO),
             ]
             for name, (number, here) in zip(names, part.iterrows(), strict=True)
@@ -153,14 +155,9 @@ SYMBOL: Mapping[str, str] = dict(zip(ROLES, SYMBOLS, strict=True))
 NO_SYMBOL = "circle-open"
 
 WAYS: Mapping[str, str] = {
-    "its head": "dependent-to-head",
+    "its governor": "dependent-to-head",
     "a dependent": "head-to-dependent",
 }  # what a word attends to, and its name in the tables
-
-DIRECTIONS: Mapping[str, str] = {
-    "dependent-to-head": "dependent to head",
-    "head-to-dependent": "head to dependent",
-}  # titles of panels
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.analyses.heads.figures.grid import (
-    DIRECTIONS,
     NO_SYMBOL,
     SCORES,
     SYMBOL,
     by_role,
     role_of,
 )
+from workbench.analyses.heads.roles import DIRECTIONS
 from workbench.core.findings import Tables
 from workbench.core.groups import grouped
 from workbench.core.head_names import FIRST, ROLES, head_number

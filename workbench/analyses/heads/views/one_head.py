@@ -11,6 +11,7 @@ import streamlit as st
 from workbench.analyses.heads.figures import grid
 from workbench.analyses.heads.figures import heads as drawn
 from workbench.analyses.heads.figures.heads import Case, Sentence, cases, sentences_of
+from workbench.analyses.heads.roles import DIRECTIONS
 from workbench.analyses.heads.views import all_heads as heads_views
 from workbench.analyses.heads.views.all_heads import OpenHead
 from workbench.app import choice, navigation, tables_and_figures, text
@@ -72,7 +73,7 @@ def in_words(selection: OpenHead) -> str:
 def _which(role: str, scores: "pd.Series") -> str:
     """The relation or the offset of a role."""
     if role == "syntactic":
-        return f"{scores['best_relation']}, {scores['best_direction'].replace('-', ' ')}: "
+        return f"{scores['best_relation']}, {DIRECTIONS[scores['best_direction']]}: "
     return f"offset {signed(whole(scores['offset']))}: " if role == "positional" else ""
 
 
@@ -150,7 +151,7 @@ def _scores(scores: "pd.Series") -> None:
         if name == "one offset":
             name = f"offset {scores['offset']:+d}"
         if name == "best relation" and scores["best_relation"]:
-            name = f"{scores['best_relation']}, {scores['best_direction'].replace('-', ' ')}"
+            name = f"{scores['best_relation']}, {DIRECTIONS[scores['best_direction']]}"
         rows.append((shortened(name), value, interval, baseline))
     columns = ["score", "value", "95 % CI", "baseline"]
     st.dataframe(

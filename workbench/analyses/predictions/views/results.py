@@ -14,7 +14,6 @@ import streamlit as st
 from workbench.analyses.predictions.views.choices import Place
 from workbench.app import choice
 from workbench.core.errors import WorkbenchError
-from workbench.core.findings import of_all
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -225,21 +224,9 @@ def unknown_note(ref: str, model: "Model", doc: "Doc") -> str:
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
 def _unknown_note(key: str, name: str, _model: "Model", _doc: "Doc") -> str:
-    from workbench.corpora.encode import encode
+    from workbench.analyses.predictions.generate import unknown_note as noted
 
-    pieces = _model.encode(encode([_doc]))
-    n_read = int(pieces.kept[0]) if pieces.cut else len(_doc)
-    unknown = pieces.words[_model.unknown_pieces(pieces) & pieces.mask & ~pieces.special]
-    n_words = len(set(unknown.tolist()))
-    if not n_words:
-        return ""
-    whole = n_words == n_read  # "does not know all words" could mean that it knows some
-    known = "knows" if whole else "does not know"
-    return (
-        f"{name} {known} {of_all(0 if whole else n_words, n_read, 'word')} "
-        f"{'that it reads ' if pieces.cut else ''}of this text: its vocabulary has no pieces for "
-        "such words, and it reads them all alike."
-    )
+    return noted(_model, _doc, name)
 
 
 def cut_note(side: Side) -> str:

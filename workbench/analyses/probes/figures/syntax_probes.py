@@ -158,8 +158,8 @@ STRUCTURAL_PROBE_FIGURES = {"layers": structure_by_layer, "tree": tree}
 # --- figures of the attention probe: layers with baselines, weights of heads, and relations -------
 
 DIRECTIONS = {
-    "weight_to_head": "attention from word to its head",
-    "weight_from_head": "attention from head to word",
+    "weight_to_head": "attention from word to its governor",
+    "weight_from_head": "attention from governor to word",
 }
 MAX_RELATIONS = 20
 ALL = -1  # the layer of a probe that reads all heads

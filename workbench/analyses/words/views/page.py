@@ -97,6 +97,7 @@ class OverCorpus(NamedTuple):
 
     name: str
     label: str
+    measure: str = ""  # of the finding that is shown; "": the first one
 
 
 TABS: Mapping[str, tuple[Draw, tuple[OverCorpus, ...]]] = {
@@ -109,7 +110,13 @@ TABS: Mapping[str, tuple[Draw, tuple[OverCorpus, ...]]] = {
     ),
     "Senses": (
         _senses,
-        (OverCorpus("neighbours", "Senses of all forms of the corpus"),),
+        (
+            OverCorpus(
+                "neighbours",
+                "Senses of all forms of the corpus",
+                "accuracy of senses, minus permuted senses",
+            ),
+        ),
     ),
     "Tokenizers": (
         _tokenizers,
@@ -130,7 +137,7 @@ def _over_a_corpus(experiments: Sequence[OverCorpus]) -> None:
 
 
 def _result(experiment: OverCorpus) -> None:
-    """Draw the first finding of the last run, else of the built-in result, and a link to it."""
+    """Draw the finding of the last run, else of the built-in result, and a link to it."""
     model, corpus = choice.model(), choice.corpus()
     run, when = _best_run(experiment.name, model, corpus)
     heading = f"**{experiment.label}**"
@@ -144,7 +151,8 @@ def _result(experiment: OverCorpus) -> None:
             )  # fmt: skip
             return
         where = f"{choice.chip(model, 'models')}, {choice.chip(corpus, 'corpora')}, {when}"
-        first = headline(run.findings)
+        about = [each for each in run.findings if experiment.measure in ("", each.measure)]
+        first = headline(about)
         said = f" {verdicts.in_line(first)}" if first else ""
         st.markdown(f"{heading} ({plain(where)}){':' if said else ''}{said}")
         st.page_link(

@@ -65,13 +65,13 @@ function spanLabels(overlays, index) {
   );
 }
 
-/** "draws 5 of 7 dependencies (dependent to head); 1 of 7 (head to dependent)" */
+/** "draws 5 of 7 dependencies (dependent to governor); 1 of 7 (governor to dependent)" */
 function drawnInWords(drawn, chosen) {
   return Object.entries(drawn)
     .filter(([name, { of, back_of: backOf }]) => chosen.has(name) && (of || backOf))
     .map(([name, { hits, of, back_hits: back, back_of: backOf }]) => {
       const [there, again] = name === "dependencies"
-        ? ["dependent to head", "head to dependent"] : ["first to second", "second to first"];
+        ? ["dependent to governor", "governor to dependent"] : ["first to second", "second to first"];
       const forth = `draws ${hits} of ${of} ${name}`;
       return backOf === undefined || backOf === null ? forth : `${forth} (${there}); ${back} of ${backOf} (${again})`;
     });
