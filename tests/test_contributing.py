@@ -301,6 +301,17 @@ def test_a_page_of_a_taken_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
         analysis._declared("second_heads", analysis.analyses())
 
 
+def test_a_page_that_cannot_be_imported_is_an_error_of_that_page_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    page = Page("absent", "Absent", draw="views:ABSENT")
+    monkeypatch.setattr(navigation, "_guest", lambda page: wb.Analysis("absent", page=page))
+    monkeypatch.setattr("streamlit.Page", lambda draw, **look: draw)
+    draw = navigation.streamlit_page(page)  # as for the bar of every page
+    with pytest.raises(WorkbenchError, match="views:ABSENT of absent"):
+        draw()
+
+
 @pytest.mark.parametrize("icon", ["", "no_such_icon"])
 def test_a_page_without_a_known_icon_has_none(icon: str) -> None:
     assert navigation.icon_of(Page("spread", "Spread", icon=icon)) is None
