@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
 
 import workbench as wb
@@ -222,6 +223,19 @@ def test_findings_that_are_mended_are_stated_and_no_longer_missed() -> None:
     keys["words"] = 3
     again = Run(run.path)
     assert [each.claim for each in again.findings] == ["3 words."] and not again.warnings
+
+
+@pytest.mark.usefixtures("own_runs")
+def test_a_figure_that_is_mended_is_drawn_and_no_longer_missed() -> None:
+    column = ["wrods"]
+    bars = {"bars": lambda tables: go.Figure(go.Bar(y=tables["counts"][column[0]]))}
+    run = counted(a_table, figures=bars)
+    assert not list(run.figures) and "'bars'" in run.warnings[0]
+    assert run.warnings == Run(run.path).warnings, "it is not mended yet"
+    column[0] = "words"
+    again = Run(run.path)
+    assert list(again.figures) == ["bars"] and len(again.figures["bars"].data) == 1
+    assert not again.warnings
 
 
 @pytest.mark.usefixtures("own_runs")
