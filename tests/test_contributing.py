@@ -207,6 +207,12 @@ def test_a_table_that_is_a_list_is_an_error_of_the_user() -> None:
         counted(lambda *given: wb.Result({"counts": rows}))
 
 
+@pytest.mark.parametrize("returned", [None, ["3 words."]])
+def test_what_is_no_finding_is_named(returned: Any) -> None:
+    with pytest.raises(WorkbenchError, match=r"(NoneType|str), not findings"):
+        check_findings(returned, a_table().tables)
+
+
 @pytest.mark.usefixtures("own_runs")
 def test_findings_that_are_mended_are_stated_and_no_longer_missed() -> None:
     keys = {"words": 4}
