@@ -154,14 +154,17 @@ def main() -> int:
     )
     parser.add_argument("names", nargs="*", help="Analyses (default: all).")
     asked = parser.parse_args()
-    names = asked.names or named()
+    if unknown := set(asked.names) - set(named()):
+        parser.error(f"no analysis {', '.join(sorted(unknown))}; known: {', '.join(named())}")
     failed = False
-    for name in names:
+    for name in asked.names or named():
         began = time.monotonic()
-        faults = faults_without(name)
         gone = ", ".join(each.package.rpartition(".")[2] for each in gone_with(name))
-        print(f"without {gone}: {'; '.join(faults) or 'all is well'} "
-              f"({time.monotonic() - began:.0f} s)", flush=True)  # fmt: skip
+        print(f"without {gone}: ", end="", flush=True)
+        faults = faults_without(name)
+        print(
+            f"{'; '.join(faults) or 'all is well'} ({time.monotonic() - began:.0f} s)", flush=True
+        )
         failed |= bool(faults)
     return int(failed)
 

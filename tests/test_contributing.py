@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
 
 import workbench as wb
@@ -206,6 +207,12 @@ def test_a_table_that_is_a_list_is_an_error_of_the_user() -> None:
         counted(lambda *given: wb.Result({"counts": rows}))
 
 
+@pytest.mark.parametrize("returned", [None, ["3 words."]])
+def test_what_is_no_finding_is_named(returned: Any) -> None:
+    with pytest.raises(WorkbenchError, match=r"(NoneType|str), not findings"):
+        check_findings(returned, a_table().tables)
+
+
 @pytest.mark.usefixtures("own_runs")
 def test_findings_that_are_mended_are_stated_and_no_longer_missed() -> None:
     keys = {"words": 4}
@@ -222,6 +229,19 @@ def test_findings_that_are_mended_are_stated_and_no_longer_missed() -> None:
     keys["words"] = 3
     again = Run(run.path)
     assert [each.claim for each in again.findings] == ["3 words."] and not again.warnings
+
+
+@pytest.mark.usefixtures("own_runs")
+def test_a_figure_that_is_mended_is_drawn_and_no_longer_missed() -> None:
+    column = ["wrods"]
+    bars = {"bars": lambda tables: go.Figure(go.Bar(y=tables["counts"][column[0]]))}
+    run = counted(a_table, figures=bars)
+    assert not list(run.figures) and "'bars'" in run.warnings[0]
+    assert run.warnings == Run(run.path).warnings, "it is not mended yet"
+    column[0] = "words"
+    again = Run(run.path)
+    assert list(again.figures) == ["bars"] and len(again.figures["bars"].data) == 1
+    assert not again.warnings
 
 
 @pytest.mark.usefixtures("own_runs")
@@ -299,6 +319,17 @@ def test_a_page_of_a_taken_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "second_heads", module)
     with pytest.raises(WorkbenchError, match="the page 'heads'"):
         analysis._declared("second_heads", analysis.analyses())
+
+
+def test_a_page_that_cannot_be_imported_is_an_error_of_that_page_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    page = Page("absent", "Absent", draw="views:ABSENT")
+    monkeypatch.setattr(navigation, "_guest", lambda page: wb.Analysis("absent", page=page))
+    monkeypatch.setattr("streamlit.Page", lambda draw, **look: draw)
+    draw = navigation.streamlit_page(page)  # as for the bar of every page
+    with pytest.raises(WorkbenchError, match="views:ABSENT of absent"):
+        draw()
 
 
 @pytest.mark.parametrize("icon", ["", "no_such_icon"])

@@ -24,6 +24,17 @@ def test_each_analysis_can_be_removed(name: str) -> None:
     assert not deletable.faults_without(name)
 
 
+def test_an_analysis_that_is_not_there_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An experiment's name, such as `lens`, is not that of its analysis."""
+    monkeypatch.setattr("sys.argv", ["deletable", "lens"])
+    monkeypatch.setattr(deletable, "faults_without", lambda name: [])
+    with pytest.raises(SystemExit):
+        deletable.main()
+    assert "no analysis lens" in capsys.readouterr().err
+
+
 def test_the_copy_has_what_the_types_are_checked_of() -> None:
     project = tomllib.loads((deletable.ROOT / "pyproject.toml").read_text("utf-8"))
     assert set(project["tool"]["mypy"]["files"]) <= set(deletable.COPIED)

@@ -80,6 +80,17 @@ def test_an_unknown_run_is_said_without_folders() -> None:
         run_list.open_named("built-in/heads-mini-brt")
 
 
+@pytest.mark.usefixtures("home")
+def test_a_run_of_an_experiment_that_was_removed_is_said_and_no_other_question_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("workbench.app.runs.any_experiment._of_opened", lambda: "removed")
+    app = AppTest.from_file(str(machine.app_file()), default_timeout=120)
+    app.switch_page("pages/experiments.py").run()
+    assert not app.exception and not app.title
+    assert [each.value for each in app.warning if "experiment removed" in each.value]
+
+
 @pytest.mark.browser
 def test_an_unknown_page_is_said_and_tabs_have_names(page: Page, app_url: str) -> None:
     page.goto(f"{app_url}/probng")

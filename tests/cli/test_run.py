@@ -14,7 +14,8 @@ from tests.cli.conftest import Command
 from tests.runs.conftest import forget_experiments, installed
 from workbench.cli import output
 from workbench.cli.options import spread
-from workbench.runs.run import is_whole
+from workbench.runs.run import Run, is_whole
+from workbench.runs.status import Failure, Journal
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 
@@ -137,6 +138,21 @@ def test_a_user_error_is_printed_and_exits_with_2(
     assert said in answer.err
     assert answer.out == ""
     assert "Traceback" not in answer.err
+
+
+def test_the_log_of_a_bug_is_printed_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal, log = Journal(tmp_path), ("Traceback (most recent call last):", "ValueError: bad")
+    for line in log:
+        journal.log(line)
+    journal.becomes("failed", failure=Failure("ValueError: bad.", lines=log))
+    run = Run(tmp_path)
+    output.follow(run)
+    with pytest.raises(SystemExit):
+        output.result(run, json=False)
+    printed = capsys.readouterr().err
+    assert printed.count("Traceback") == 1 and "error: ValueError: bad." in printed
 
 
 @pytest.mark.slow

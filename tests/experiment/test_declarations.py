@@ -12,6 +12,8 @@ import pytest
 import workbench as wb
 from workbench import Corpus
 from workbench.cli.run import given_settings
+from workbench.core import analysis
+from workbench.core.analysis import is_built_in
 from workbench.core.errors import WorkbenchError
 from workbench.core.registry import Placed
 from workbench.experiment import definition as declaring
@@ -26,6 +28,7 @@ from workbench.experiment.definition import (
     built_in_experiments,
 )
 
+ROOT = Path(__file__).parents[2]
 HEAVY = (
     "torch", "transformers", "spacy", "scipy", "sklearn", "plotly", "streamlit", "pandas",
 )  # fmt: skip
@@ -93,6 +96,12 @@ assert workbench.corpora.layers(doc) == {{"words", "label:kind"}}
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_every_page_that_an_analysis_announces_has_its_file() -> None:
+    pages = [page for owner, page in analysis.pages() if is_built_in(owner.home(page.draw))]
+    without = [p.name for p in pages if not (ROOT / "pages" / f"{p.name}.py").is_file()]
+    assert not without, f"write pages/NAME.py of {without}"
 
 
 def declared(**code: Any) -> Experiment[Settings]:

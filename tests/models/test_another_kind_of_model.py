@@ -143,7 +143,7 @@ def test_every_experiment_is_covered() -> None:
     """An experiment that is new here is taken or refused too: say which."""
     assert set(built_in_experiments()) == set(REQUESTS), "write a request to each in REQUESTS"
     takes = {"family", "geometry", "neighbours", "profile", "tokenization", "word-vectors"}
-    assert set(REFUSES) | set(LACKS) == set(REQUESTS) - takes
+    assert set(REFUSES) | set(LACKS) == set(REQUESTS) - takes, "name it in REFUSES or LACKS"
 
 
 @pytest.mark.parametrize("experiment", sorted(set(REQUESTS) - set(REFUSES)))

@@ -60,11 +60,15 @@ def members() -> tuple[Page, ...]:
 
 
 def streamlit_page(page: Page, **look: Any) -> Any:
-    """The page for Streamlit: its file in `pages/`, or what draws it."""
+    """The page for Streamlit: its file in `pages/`, or what draws it, imported when it is drawn."""
     if (guest := _guest(page)) is None:
         return st.Page(_file(page), title=page.title, **look)
-    draw = guest.imported(page.draw)
-    return st.Page(getattr(draw, "page", draw), title=page.title, url_path=page.name, **look)
+
+    def draw() -> None:
+        drawn = guest.imported(page.draw)
+        getattr(drawn, "page", drawn)()
+
+    return st.Page(draw, title=page.title, url_path=page.name, **look)
 
 
 def _guest(page: Page) -> Analysis | None:

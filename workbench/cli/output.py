@@ -86,7 +86,10 @@ def started(run: "Run", json: bool) -> None:
 
 
 def result(run: "Run", json: bool) -> None:
-    """Print a run that has ended: what it found, or its error; exit with the code of the error."""
+    """Print a run that has ended: what it found, or its error; exit with the code of the error.
+
+    `follow` has printed its log.
+    """
     now = run.status
     if json:
         print_json(run.as_data())
@@ -145,9 +148,7 @@ def _failure(run: "Run", now: Status) -> None:
         print(f"{run.name}: {now.state}", file=sys.stderr)
         return
     print(f"error: {now.failure.error()}", file=sys.stderr)
-    if now.failure.kind != "input":
-        for line in now.failure.lines:
-            print(f"    {line}", file=sys.stderr)
+    if now.failure.kind == "died":  # the remedy of a bug has the command
         print(f"Details: workbench runs show {run.name}", file=sys.stderr)
 
 

@@ -185,7 +185,9 @@ def check_findings(
     findings: Iterable[Finding], tables: Mapping[str, Any], figures: Container[str] | None = None
 ) -> tuple[Finding, ...]:
     """Return the findings of a run; an error if one does not fit its tables and figures."""
-    found = tuple(findings)
+    found = tuple(findings) if isinstance(findings, Iterable) else (findings,)
+    if others := [type(each).__name__ for each in found if not isinstance(each, Finding)]:
+        raise _error(f"the function returned a {others[0]}, not findings.")
     measures = [each.measure for each in found]
     for each in found:
         if each.table not in tables:

@@ -6,6 +6,7 @@ Costs: one small file; tables, arrays and figures are read when they are used.
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -177,6 +178,12 @@ def write_figures(
 def _at(error: BaseException) -> str:
     line = line_of(error)
     return f" ({line})" if line else ""
+
+
+def _undrawn(warning: str) -> str:
+    """Return the figure that a warning says was not drawn ("": none)."""
+    found = re.match(r"The figure '(.+?)' (cannot be drawn|is a )", warning)
+    return found[1] if found else ""
 
 
 def _unstated(error: BaseException) -> str:
@@ -355,10 +362,10 @@ class Figures(_Files):
 
 
 class _DrawnFigures(Figures):
-    """The figures of a built-in result: drawn from its tables when they are used."""
+    """Figures that today's code draws from the tables of a run when they are used."""
 
-    def __init__(self, run: "Run") -> None:
-        super().__init__(run.path, run.provenance["figures"])
+    def __init__(self, run: "Run", more: Iterable[str] = ()) -> None:
+        super().__init__(run.path, [*run.provenance["figures"], *more])
         self._run = run
 
     def __getitem__(self, name: str) -> "go.Figure":
@@ -605,9 +612,21 @@ class Run(Displayed):
 
     @cached_property
     def figures(self) -> Figures:
-        if self.is_builtin:
-            return _DrawnFigures(self)
+        if self.is_builtin or self._mended:
+            return _DrawnFigures(self, self._mended)
         return Figures(self.path, self.provenance["figures"])
+
+    @cached_property
+    def _mended(self) -> list[str]:
+        """The figures that could not be drawn when the run ended, and that today's code draws."""
+        missed = filter(None, map(_undrawn, self._warned()))
+        return [name for name in missed if self._is_drawn(name)]
+
+    def _is_drawn(self, name: str) -> bool:
+        try:
+            return hasattr(drawings_of(self.spec)[name](self.tables), "to_json")
+        except Exception:  # any experiment
+            return False
 
     @cached_property
     def provenance(self) -> Mapping[str, Any]:
@@ -635,14 +654,21 @@ class Run(Displayed):
 
     @property
     def warnings(self) -> list[str]:
-        """The warnings of the run; those about its findings as today's code gives them."""
-        events, _ = status.read_events(self.path)
-        found = [str(event["text"]) for event in events if event["kind"] == "warning"]
+        """The warnings of the run; those of its findings and figures as today's code gives them."""
+        found = self._warned()
+        if self.status.state != "done":
+            return found
+        found = [text for text in found if _undrawn(text) not in self._mended]
         unstated = [text for text in found if text.startswith(UNSTATED)]
-        if unstated and self.status.state == "done" and (self.findings or self._stated[1]):
+        if unstated and (self.findings or self._stated[1]):
             others = [text for text in found if text not in unstated]
             return others if self.findings else [*others, self._stated[1]]
         return found
+
+    def _warned(self) -> list[str]:
+        """The warnings of the run, as it wrote them."""
+        events, _ = status.read_events(self.path)
+        return [str(event["text"]) for event in events if event["kind"] == "warning"]
 
     def as_data(self) -> dict[str, Any]:
         """Return what `--json` prints."""

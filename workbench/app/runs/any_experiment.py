@@ -9,6 +9,7 @@ import streamlit as st
 
 from workbench.app import navigation
 from workbench.app.runs import new_run, run_list
+from workbench.app.text import plain
 from workbench.core.errors import WorkbenchError
 from workbench.experiment.definition import EXPERIMENTS
 
@@ -17,8 +18,16 @@ EXPERIMENT = "experiment"  # in the address
 
 def page() -> None:
     """Draw the page of the experiment in the address, or of the opened run."""
-    name = st.query_params.get(EXPERIMENT) or _of_opened() or next(iter(EXPERIMENTS))
+    named, opened = st.query_params.get(EXPERIMENT), _of_opened()
+    name = named or opened or next(iter(EXPERIMENTS))
     if name not in list(EXPERIMENTS):
+        if not named:
+            st.warning(
+                f"This run is of the experiment {plain(opened)}, which no installed package has. "
+                "In a terminal, workbench runs show and workbench report have its results."
+            )
+            st.page_link("pages/runs.py", label="All runs", icon=":material/list:")
+            return
         st.warning("The address names an experiment that does not exist. Choose a question.")
         name = next(iter(EXPERIMENTS))
     picked = EXPERIMENTS[name]
