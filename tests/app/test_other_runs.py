@@ -119,3 +119,10 @@ def test_the_first_page_calls_a_run_as_its_page_does(home: Path) -> None:  # noq
     links = opened("home").get("page_link")
     names = {re.sub(r"\\(.)", r"\1", each.proto.label) for each in links}  # type: ignore[attr-defined]
     assert result.title(run) in names
+
+
+def test_the_age_of_a_finished_run_is_from_its_end(home: Path) -> None:  # noqa: F811
+    run = own_run(home, created="2020-02-02T00:00:00+00:00")
+    status.write(run.path, replace(run.status, ended=status.utc_now()))
+    for app in (opened("runs"), opened("runs", run=run.name), opened("home")):
+        assert "just now" in said(app)

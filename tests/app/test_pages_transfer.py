@@ -186,6 +186,14 @@ def test_a_run_shows_its_settings(tmp_path: Path, results: dict[str, Any]) -> No
         assert f"<dt>{name}</dt><dd>{value}</dd>" in facts
 
 
+def test_where_a_removed_run_can_be_restored_is_said(
+    tmp_path: Path, results: dict[str, Any]
+) -> None:
+    app = opened(run=run_of(tmp_path, results, "similarity").name)
+    app = well(next(each for each in app.button if each.label == "Remove").click().run())
+    assert [each.value for each in app.toast if "Runs" in each.value]
+
+
 def test_of_many_pairs_of_models_one_is_looked_at(tmp_path: Path, results: dict[str, Any]) -> None:
     run = run_of(tmp_path, results, "similarity")
     app = opened(run=run.name, view="CKA")

@@ -6,6 +6,7 @@ already knows its language; with `-m slow` one of real shape, as AutoModel saves
 
 import csv
 import html
+import json
 import re
 import sys
 from pathlib import Path
@@ -19,7 +20,8 @@ import workbench as wb
 from tests.composition.test_elsewhere import agrees, case_of, elsewhere
 from workbench.cli.main import main
 from workbench.models.huggingface import HuggingFace
-from workbench.models.references import located
+from workbench.models.references import ADAPTER, TASK, located
+from workbench.runs.model_card import opening_code
 
 QUICK = [
     "--max-train", "60", "--max-dev", "10", "--max-test", "10", "--seeds", "0",
@@ -143,3 +145,11 @@ def test_a_corpus_without_the_labels_is_refused_before_a_run(place: Path) -> Non
         with pytest.raises(wb.WorkbenchError, match="no label of the corpus has the classes"):
             wb.run(experiment, model=run.name, corpus="primer:size=60", device="cpu")
     assert len(list((place / "runs").iterdir())) == 1
+
+
+def test_the_card_of_an_adapter_names_the_classes(tmp_path: Path) -> None:
+    (tmp_path / "task").mkdir()
+    task = {"name": "topic", "kind": "class", "names": ["billing", "login"]}
+    (tmp_path / TASK).write_text(json.dumps({"task": task}))
+    (tmp_path / ADAPTER).write_text("{}")
+    assert "id2label={0: 'billing', 1: 'login'}" in opening_code(tmp_path)

@@ -137,6 +137,16 @@ def test_a_line_ends_at_the_range() -> None:
     assert (start[1] + top) / 2 == pytest.approx(end[1], abs=1)
 
 
+def test_an_axis_has_room_for_a_reference_line() -> None:
+    marks = go.Scatter(x=[5, 6], y=[0, 1], mode="markers")
+    figure = harmless(go.Figure([marks]).add_vline(x=1, line={"color": "#123456"}))
+    assert "1" in words(figure)
+    (line,) = [
+        e for e in scene(figure).elements if isinstance(e, Shape) and e.look.line == "#123456"
+    ]
+    assert line.paths[0][0][0] == pytest.approx(words(figure)["1"].x)
+
+
 def test_error_bars_are_asymmetric() -> None:
     error = {
         "type": "data",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from workbench import WorkbenchError
 from workbench.app.uploaded_files import LONGEST, OLD, folder, receive, remove, safe_name, uploads
+from workbench.core import names
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +29,8 @@ def test_the_same_content_is_kept_once() -> None:
     again = receive("models", "other name", _writes("{}"))
     other = receive("models", "third name", _writes("{ }"))
     assert first.path == again.path != other.path and again.name == "other name"
+    proposed = names.free("models", "other name")
+    assert receive("models", proposed, _writes("{}")).name == "other name" != proposed
     with pytest.raises(WorkbenchError, match="third name"):
         receive("models", "third name", _writes("{  }"))
     assert first.path.name == f"{first.hash}-bert"

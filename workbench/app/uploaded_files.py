@@ -77,7 +77,8 @@ def uploads(kind: Kind) -> list[Upload]:
 def receive(kind: Kind, name: str, fill: Callable[[Path], object]) -> Upload:
     """Store an upload: `fill` fills and checks a draft; the same content twice is one folder.
 
-    It gets the name, which no other may have; the same content under another name is renamed.
+    It gets the name, which no other may have. The same content under another name is renamed, but
+    not to its own name with a number, which is proposed because it is there already.
 
     Errors of `fill` are raised again, and the draft is deleted. In a `WorkbenchError`, the path of
     the draft is replaced by the name of the upload.
@@ -93,7 +94,9 @@ def receive(kind: Kind, name: str, fill: Callable[[Path], object]) -> Upload:
     try:
         fill(draft)
         stored = _target(draft, root, display_name)
-        names.give(kind, str(stored), name)
+        proposed_for = re.sub(r" \(\d+\)$", "", name)
+        if proposed_for == name or names.known(kind, proposed_for) != str(stored):
+            names.give(kind, str(stored), name)
         _move(draft, stored)
     except WorkbenchError as error:
         raise _renamed(error, draft, display_name) from None

@@ -1,4 +1,4 @@
-"""`workbench runs`: list, show, compare, tag, verify, cancel, resume and remove runs.
+"""`workbench runs`: list, show, compare, note, verify, cancel, resume and remove runs.
 
 Costs: a small file per run.
 """
@@ -20,7 +20,7 @@ from workbench.cli.options import (
 from workbench.core.errors import WorkbenchError
 
 app = typer.Typer(
-    help="List, show, compare, tag, verify, cancel, resume and remove runs.",
+    help="List, show, compare, note, verify, cancel, resume and remove runs.",
     invoke_without_command=True,
 )
 LISTED = 20  # runs in a list without --all

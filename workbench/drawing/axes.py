@@ -216,6 +216,10 @@ def _range(axis: Axis, layout: Plain, axes: Mapping[str, Axis]) -> tuple[float, 
             ends = _scatter_extent(axis, trace)
             has_marks = "markers" in mode_of(trace) or axis.letter == "y"
             (roomy if has_marks else exact).extend(ends)
+    for shape in layout.get("shapes") or []:
+        if str(shape.get(f"{axis.letter}ref", axis.letter)) == axis.name:
+            ends = [shape.get(f"{axis.letter}{end}") for end in (0, 1)]
+            exact += [number(end) if axis.kind == "log" else axis.unit(end) for end in ends]
     finite = [value for value in roomy if math.isfinite(value)]
     sharp = [value for value in exact if math.isfinite(value)]
     both = [*finite, *sharp]

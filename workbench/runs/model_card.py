@@ -145,7 +145,7 @@ def _code(folder: Path, task: Mapping[str, Any] | None) -> Iterator[str]:
         yield "from peft import PeftModel"
         yield f"from transformers import {auto}\n"
         yield "# `base_model_name_or_path` in adapter_config.json names the base"
-        options = f", num_labels={len(task['names'])}" if task and task["names"] else ""
+        options = f", id2label={dict(enumerate(task['names']))}" if task and task["names"] else ""
         yield f'base = {auto}.from_pretrained("BASE"{options})'
         yield 'model = PeftModel.from_pretrained(base, "FOLDER")'
     elif is_plain(folder):

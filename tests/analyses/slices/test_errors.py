@@ -40,6 +40,9 @@ def found(result: Result) -> pd.DataFrame:
 def test_the_word_with_which_a_classifier_is_wrong_is_found() -> None:
     word = frequent()
     result = run_here("errors", classifier(), labelled(word), words=(word,))
+    table = result.tables["slices"]
+    named = set(table.loc[table["kind"] == "words", "slice"])
+    assert named == {"with such a word", "without such a word"}
     slices = found(result).set_index(["kind", "slice"])
     row = slices.loc[("words", "with such a word")]
     assert row["value"] == 0 and row["rest"] == 1 and row["worse"] == 1

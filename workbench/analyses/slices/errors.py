@@ -146,8 +146,8 @@ def _more(
         if is_there
     ]
     if wanted:
-        said = np.array(["with such a word" if each else "without" for each in has], dtype=object)
-        yield Items("words", said, units, of)
+        said = [f"with{'' if each else 'out'} such a word" for each in has]
+        yield Items("words", np.array(said, dtype=object), units, of)
 
 
 def _slices(items: Sequence[Items], evaluation: Evaluation, seed: int) -> pd.DataFrame:

@@ -77,7 +77,12 @@ def heading(run: "Run", rough: str = "", actions: Callable[[], None] | None = No
             with st.container(key="controls-result", horizontal=True, width="content", gap="small"):
                 actions()
     thorough = str(thoroughness(run))
-    facts = [thorough, text.ago(run.status.created), run_view.duration_of(run), run.name]
+    facts = [
+        thorough,
+        text.ago(run.status.ended or run.status.created),
+        run_view.duration_of(run),
+        run.name,
+    ]
     if run.is_builtin:
         facts = [thorough, "shipped with Workbench; it is not a run of yours", run.name]
     with st.container(key="result-facts"):
@@ -126,7 +131,7 @@ def disagreements(run: "Run", others: "Sequence[Run]") -> None:
 
 def link(run: "Run") -> None:
     """Draw a link to another run of the same question: how thorough it is, and from when."""
-    words = [str(thoroughness(run)), text.ago(run.status.created)]
+    words = [str(thoroughness(run)), text.ago(run.status.ended or run.status.created)]
     if run.is_builtin:
         words[1] = "built-in"
     if run.status.state != "done":

@@ -316,7 +316,7 @@ def _row(name: str, now: Status, found: "Finding | None") -> None:
                 if is_builtin
                 else f":{COLOURS.get(now.state, 'orange')}-badge[{now.state}]"
             )
-            when = "" if is_builtin else ago(now.created)
+            when = "" if is_builtin else ago(now.ended or now.created)
             facts = " · ".join(filter(None, (when, _duration(now), name)))
             said = f"{in_line(found)}  \n" if found else ""
             note = note_of(name)
@@ -425,7 +425,7 @@ def _latest(count: int) -> None:
             experiment = now.experiment or name.rpartition("-")[0]
             title = title_of_names(experiment, *inputs_of(name, now))
             st.page_link("pages/runs.py", label=plain(title), query_params={OPENED: name})
-            st.caption(plain(ago(now.created)), width="content")
+            st.caption(plain(ago(now.ended or now.created)), width="content")
         if found := stored_headline(machine.runs() / name, now):
             st.caption(in_line(found))
     st.page_link("pages/runs.py", label="All runs", icon=":material/list:")

@@ -144,6 +144,7 @@ def _remove(run: "Run") -> None:
     title = run_title(run)
     st.session_state[REMOVED] = (move_to_bin(run), title)
     run_list.set_opened([name for name in run_list.opened() if name != run.name])
+    st.toast(f"Removed: {plain(title)}. The page Runs restores it for a week.", duration="long")
 
 
 def undo() -> None:
