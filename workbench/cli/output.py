@@ -876,6 +876,7 @@ def print_model(facts: Mapping[str, Any]) -> None:
             (f"hidden states of all layers, {batch}", in_bytes(memory["states"])),
             (f"attention map of one attention site, {batch}", in_bytes(memory["attention_map"])),
             (f"logits, {batch}", in_bytes(memory["logits"])),
-            (f"key-value cache, {batch}", in_bytes(memory["cache"])),
         ]
+        if memory["cache"]:  # of a model that writes
+            sizes.append((f"key-value cache, {batch}", in_bytes(memory["cache"])))
         print_table("Memory", ("", ""), sizes)
