@@ -184,6 +184,7 @@ def test_runs_are_listed_compared_and_removed(workbench: Command) -> None:
     assert list(compared["runs"].values()) == names
     shown = workbench("runs", "compare", *names).out
     assert "nsubj" in shown
+    assert shown.split()[:5] == ["Runs", "run", "max_sentences", "A", names[0]]  # what differs
     assert "+3" in shown  # words of the second sentence
     assert workbench("runs", "compare", names[0]).code == 2
     assert workbench("runs", "cancel", names[0]).code == 2  # it is done

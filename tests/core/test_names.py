@@ -44,6 +44,8 @@ def test_a_name_is_given_once_until_what_has_it_is_gone(home: Path) -> None:
     names.give("corpora", first, "Mine")
     with pytest.raises(WorkbenchError, match=r"'Mine' is, or was[\s\S]*'Mine \(2\)'"):
         names.give("corpora", second, "Mine")
+    with pytest.raises(WorkbenchError, match="that of another"):
+        names.give("corpora", first, "/")  # a path that is there: its address would open the first
     names.give("corpora", first, "")
     Path(first).rmdir()
     names.give("corpora", second, "Mine")

@@ -78,8 +78,9 @@ def run(inputs: Inputs, settings: Steps, progress: Progress) -> Result:
     sums = table.groupby("step", as_index=False)["value"].sum()
     sums["kind"] = settings.kind
     values = table["value"].to_numpy().reshape(settings.steps, -1)
-    caveat = Caveat("Numbers are drawn.", ("values",))
-    return Result({"values": table, "sums": sums}, {"values": values}, (caveat,))
+    caveats = [Caveat("Numbers are drawn.", ("values",))]
+    caveats += [Caveat("Numbers are loud.")] if settings.loud else []
+    return Result({"values": table, "sums": sums}, {"values": values}, tuple(caveats))
 
 
 def _raises(progress: Progress) -> None:

@@ -59,7 +59,13 @@ def test_it_has_the_numbers_of_its_runs_by_group_and_a_figure() -> None:
     figure = run.figures["numbers"]
     assert {*figure.data[0].y} == {*corpora}
     assert [*figure.data[0].customdata][:4] == parts
-    assert all(each in run.findings[0].claim for each in corpora)
+    assert all(each in run.findings[0].claim and each in repr(run) for each in corpora)
+
+
+def test_a_caveat_of_some_parts_says_of_which() -> None:
+    run = finished(swept({"steps": 1}, loud=["yes", "no"]))
+    texts = [caveat.text for caveat in run.caveats]
+    assert texts == ["Numbers are drawn.", "loud True: Numbers are loud."]
 
 
 def test_a_part_that_fails_is_named_and_the_others_are_kept() -> None:

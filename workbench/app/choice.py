@@ -243,7 +243,7 @@ def offer_name(ref: str, kind: Kind, place: str = "bar") -> None:
             st.session_state[_PROBLEM + key] = error
 
     st.text_input(
-        "Name",
+        f"Name of this {names.ONE[kind]}",
         value=names.given(kind, source),
         key=key,
         placeholder=_short(source, kind),

@@ -361,7 +361,7 @@ def verified(damage: Mapping[str, Sequence[str]], json: bool) -> None:
 
 def comparison(runs: Sequence["Run"], json: bool) -> None:
     """Print what changed between runs: findings, and tables side by side with differences."""
-    from workbench.runs.compare import LETTERS, compare
+    from workbench.runs.compare import LETTERS, compare, groups
 
     letters = dict(zip(LETTERS, (run.name for run in runs), strict=False))
     tables = compare(*runs)
@@ -370,7 +370,9 @@ def comparison(runs: Sequence["Run"], json: bool) -> None:
         findings = [finding.as_data() for finding in tables.findings]
         print_json({"runs": letters, "findings": findings, "tables": records})
         return
-    print_table("Runs", ("", "run"), list(letters.items()))
+    differing = {name: values for name, values in groups(runs).items() if name != "run"}
+    rows = list(zip(letters, letters.values(), *differing.values(), strict=True))
+    print_table("Runs", ("", "run", *differing), rows)
     print_findings(tables.findings, "What changed")
     for name, table in tables.items():
         rows = list(_laid_out(table, list(letters)))
@@ -875,6 +877,7 @@ def print_model(facts: Mapping[str, Any]) -> None:
             (f"hidden states of all layers, {batch}", in_bytes(memory["states"])),
             (f"attention map of one attention site, {batch}", in_bytes(memory["attention_map"])),
             (f"logits, {batch}", in_bytes(memory["logits"])),
-            (f"key-value cache, {batch}", in_bytes(memory["cache"])),
         ]
+        if memory["cache"]:  # of a model that writes
+            sizes.append((f"key-value cache, {batch}", in_bytes(memory["cache"])))
         print_table("Memory", ("", ""), sizes)

@@ -141,8 +141,8 @@ def without_paths(text: str) -> str:
 
 
 def _is_free(name: str, ref: str, paths: dict[str, str]) -> bool:
-    """Whether a name stands for nothing else that is still there."""
-    path = paths.get(name, ref)
+    """Whether a name stands for nothing else that is still there, and is no path of such."""
+    path = paths.get(name, name if name.startswith("/") else ref)
     return path == ref or not user_path(path.partition(":")[2] or path).exists()
 
 

@@ -347,7 +347,8 @@ def at_data(
 ) -> list[Look]:
     """A y axis for each panel, at the data of the model; what it is compared with may lie beyond.
 
-    A baseline far below would press the curves together: `name_beyond` names it at the edge. Below
+    A curve that would leave at the top is data, too: the model does not exceed it. A baseline far
+    below would press the curves together: `name_beyond` names it at the edge. Below
     the data there is room for such names. `tall` is the height of a panel in pixels.
     """
     looks: list[Look] = []
@@ -372,7 +373,8 @@ def _ends(data: Sequence[float], others: Sequence[Trace], tall: float) -> list[f
     room = LINE * len(below)
     end = low - (top - low) * room / max(tall - room, LINE)
     near = [trace for trace in below if _side(trace, end, top) == 0]
-    if near:  # it would cross the names
+    near += [each for each in others if _side(each, low, top) == 0 and max(_values(each)) > top]
+    if near:  # it would cross the names, or the top
         return _ends(
             [*data, *_values(near[0])], [each for each in others if each is not near[0]], tall
         )

@@ -123,7 +123,7 @@ class Settings(BaseModel):
                 remedy=f"Give a value, or {cls.__name__} a default: {name}: … = Field(VALUE, …).",
             )
         field = cls.model_fields.get(str(first["loc"][0]))
-        about = field.description if field and field.description else "see its description."
+        about = field.description if field and field.description else "write another value."
         return WorkbenchError(
             f"{name} is {first['input']!r:.60}: {message}.",
             code="setting-invalid",

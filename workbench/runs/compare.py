@@ -201,7 +201,8 @@ def aligned(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
         raise WorkbenchError(
             f"these tables cannot be aligned: one has no column {missing[0]!r}.",
             code="tables-not-aligned",
-            remedy="If an older version made one of the runs, start that run again.",
+            remedy="A sweep compares with sweeps of the same settings; of others compare the runs "
+            "that it started. If an older version made one of the runs, start that run again.",
         )
     excluded = {*keys, *tables[0].attrs.get("labels", ())}
     keys = [key for key in keys if not _identifies_run([table[key] for table in tables])]

@@ -717,8 +717,8 @@ class Run(Displayed):
         """Return its name, status, inputs and number of results."""
         state = self.status.state
         try:
-            inputs = [model.name for model in self.spec.models]
-            inputs += [corpus.name for corpus in self.spec.corpora]
+            models, corpora = spec.names_in([self.spec])
+            inputs = [*models, *corpora]
             tables, figures = len(self.tables), len(self.figures)
             results = [f"{plural(tables, 'table')}, {plural(figures, 'figure')}"]
             results = results if state == "done" else []

@@ -8,7 +8,7 @@ with the parent run. Costs: a folder per subrun.
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -421,7 +421,11 @@ def gather(run_spec: spec.Spec, journal: Journal, share: bool) -> tuple[Result, 
     numbers = numbers_of_runs(by_group)
     if len(numbers):  # of an experiment that states findings
         tables[NUMBERS], about[NUMBERS] = numbers, NUMBERS_TABLE
-    caveats = dict.fromkeys(Caveat(c.text, c.applies_to) for run in runs for c in run.caveats)
+    caveats = grouped(
+        (Caveat(each.text, each.applies_to), " and ".join(_values(sweep, combination)))
+        for run, combination in zip(runs, product(*sweep.values()), strict=True)
+        for each in dict.fromkeys(run.caveats)
+    )
     models = {m["content_hash"]: m for run in runs for m in _facts(run, "models")}
     corpora = {c["hash"]: c for run in runs for c in _facts(run, "corpora")}
     facts = {
@@ -434,17 +438,30 @@ def gather(run_spec: spec.Spec, journal: Journal, share: bool) -> tuple[Result, 
         "models": list(models.values()),
         "corpora": list(corpora.values()),
     }
-    return Result(tables, caveats=tuple(caveats)), facts
+    return Result(tables, caveats=tuple(_of_parts(caveats, len(runs)))), facts
+
+
+def _of_parts(caveats: Mapping[Caveat, Sequence[str]], n_runs: int) -> Iterator[Caveat]:
+    """Yield the caveats of the parts, with the values of those that have one if not all have it."""
+    for caveat, parts in caveats.items():
+        if len(parts) < n_runs:
+            caveat = replace(caveat, text=f"{listed(parts)}: {caveat.text}")
+        yield caveat
 
 
 def _group(sweep: Mapping[str, Sequence[Any]], combination: Sequence[Any]) -> str:
     """Return what tells a run from others: its swept values but the seed, which repeats it."""
-    values = [
+    pairs = zip(sweep, combination, strict=True)
+    kept = {name: value for name, value in pairs if name != "seed"}
+    return ", ".join(_values(kept, [*kept.values()]))
+
+
+def _values(names: Iterable[str], combination: Sequence[Any]) -> list[str]:
+    """Return the swept values of a run in words."""
+    return [
         str(value) if name in ("model", "corpus") else f"{name} {value}"
-        for name, value in zip(sweep, combination, strict=True)
-        if name != "seed"
+        for name, value in zip(names, combination, strict=True)
     ]
-    return ", ".join(values)
 
 
 def numbers_of_runs(groups: "Mapping[str, Sequence[Run]]") -> "pd.DataFrame":

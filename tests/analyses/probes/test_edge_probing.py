@@ -432,7 +432,12 @@ A, B = ("a b c", [((0, 1), None, ("x",))]), ("d e f", [((1, 2), None, ("y",))])
         ([A, A], [A], [A], "every training target is 'x'"),
         ([A], [B], [A], "every training target"),
         ([A, B], [("d e f", [])], [A], "dev has no targets"),
-        ([A, B], [A], [("a b c", [((0, 1), None, ("z",))])], "do not occur in train"),
+        (
+            [A, B],
+            [A],
+            [("a b c", [((0, 1), None, ("z",))])],
+            "1 gold label does not occur in train",
+        ),
         ([A, B, ("a b c", [((1, 1), None, ("x",))])], [A], [B], "an empty span"),
     ],
 )

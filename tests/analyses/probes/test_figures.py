@@ -174,6 +174,17 @@ def test_a_baseline_far_below_is_named_at_the_edge_with_its_value() -> None:
     assert notes.count("↓ best baseline 20.0") == 2, "in each panel"
 
 
+def test_a_control_task_that_crosses_the_curves_is_drawn_to_its_top() -> None:
+    """Embeddings of 50 below their own control task of 70: the finding is above the curve."""
+    run = laid(tasks=("pos",))
+    means = run.means.copy()
+    means.loc[:, ["mean", "lower", "upper"]] = 0.5
+    control = (means["encoder"] == "model") & means["control"]
+    means.loc[control & (means["layer"] == means["layer"].min()), "mean"] = 0.7
+    figure = FIGURES["curves"]({"means": means, "summary": run.summary})
+    assert figure.layout.yaxis.range[1] > 0.7
+
+
 def test_eight_tasks_fit_in_two_rows() -> None:
     tables = probed(tasks=[f"task {number}" for number in range(8)])[0]
     figure = FIGURES["curves"](tables)

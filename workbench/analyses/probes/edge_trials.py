@@ -35,6 +35,7 @@ from workbench.analyses.probes.probe_training import (
 from workbench.analyses.probes.representations import MODEL, Bank
 from workbench.analyses.probes.targets import Examples, control_labels, examples_of, order_of
 from workbench.core.errors import WorkbenchError
+from workbench.core.findings import plural, verb_of
 from workbench.corpora.splits import DEV, TEST, TRAIN
 from workbench.experiment.definition import Caveat, Progress
 
@@ -119,7 +120,10 @@ def _label_problems(examples: Examples, n_dev: int, tested: Examples) -> Iterato
             "score. The majority baseline predicts the most frequent label that counts."
         )
     if unseen := int(tested.unseen.sum()):
-        yield f"{unseen:,} gold labels do not occur in train; they count as missed."
+        labels = (
+            f"{plural(unseen, 'gold label')} {verb_of(unseen, 'does', 'do')} not occur in train"
+        )
+        yield f"{labels}; {verb_of(unseen, 'it counts', 'they count')} as missed."
 
 
 def _most_frequent(examples: Examples) -> int:
