@@ -64,8 +64,8 @@ def syntactic(tables: Mapping[str, pd.DataFrame]) -> Finding:
 def test_a_syntactic_head_has_its_arcs_its_baseline_and_its_p_value() -> None:
     found = syntactic(run_of(arcs(1, "obj", 0.83, 0.0001), arcs(0, "det", 0.55, 0.9)))
     assert found.claim == (
-        "Head 1.2 follows `obj` (dependent to governor) in 83 % of 200 arcs (best baseline, offset −2: "
-        "50 %; p < 0.01); 1 of 2 relations is followed by a head."
+        "Head 1.2 follows `obj` (dependent to governor) in 83 % of 200 arcs (best baseline, "
+        "offset −2: 50 %; p < 0.01); 1 of 2 relations is followed by a head."
     )
     assert (found.verdict, found.null, found.table) == ("supported", 0.5, "best")
     assert found.interval == pytest.approx((0.73, 0.93)) and found.n == "200 arcs"
