@@ -112,3 +112,17 @@ def test_a_split_of_the_corpus_before_is_not_named(home: Path) -> None:
     app.text_input(key="typed-corpus").input(str(home / "only-dev.conllu")).run()
     app = press(app, "Use this corpus")
     assert "no split" not in said(app) and app.selectbox(key="split").value == "dev"
+
+
+def test_a_box_that_is_gone_does_not_take_a_choice_back() -> None:
+    """A look at the jobs under way may send once more what boxes had before an upload."""
+    app = opened("questions", question="cut")
+    late = app._tree.get_widget_states()
+    app.session_state["next corpus"] = "primer:size=200"
+    well(app.run())
+    kept = [each for each in late.widgets if not each.id.endswith("-corpus")]  # it heard of it
+    assert 0 < len(kept) < len(late.widgets)
+    del late.widgets[:]
+    late.widgets.extend(kept)
+    well(app._run(late))
+    assert chosen(well(app.run()), "Corpus") == "primer:size=200"

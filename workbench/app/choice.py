@@ -152,7 +152,8 @@ def _pick(
     box = f"pick {key} {n_choices}"
 
     def picked() -> None:
-        if ref := st.session_state.get(box):
+        ref = st.session_state.get(box)
+        if ref and ref != current:  # a look at the jobs sends boxes that are gone once more
             CHOOSE[kind](of_address(str(ref), kind))
 
     st.selectbox(

@@ -195,7 +195,8 @@ def _box(kind: Kind, label: str) -> str:
     key = f"{kind} of a question, from {ref}"
 
     def changed() -> None:
-        if picked := st.session_state.get(key):
+        picked = st.session_state.get(key)
+        if picked and picked != ref:  # a look at the jobs sends boxes that are gone once more
             choice.CHOOSE[kind](choice.of_address(str(picked), kind))
 
     return str(
@@ -225,7 +226,8 @@ def _second(first: str, recipe: Recipe, opened: "Sequence[Run]") -> str:
 
     def changed() -> None:
         picked = choice.of_address(str(st.session_state.get(key) or ref), "models")
-        run_list.set_query(OTHER, choice.named(picked, "models"))
+        if picked != ref:
+            run_list.set_query(OTHER, choice.named(picked, "models"))
 
     st.selectbox(
         "Model before training" if recipe.is_trained else "Second model",

@@ -390,6 +390,16 @@ def set_query(key: str, value: str | list[str] | None, cleared: Iterable[str] = 
         del st.query_params[present[-1]]
 
 
+def set_query_from(box: str, key: str, first: object) -> None:
+    """Set a choice in the address to the value of a box; for callbacks of the box.
+
+    The value that it was drawn with, `first`, is no choice: an automatic look at the jobs may send
+    a box once more that is gone since.
+    """
+    if (value := st.session_state.get(box)) != first:
+        set_query(key, value)
+
+
 def _refresh(shown: Sequence[NamedStatus]) -> None:
     """Draw the page again when the state of an unfinished run changes."""
     unfinished: dict[str, str] = {name: now.state for name, now in shown if now.under_way}

@@ -136,7 +136,7 @@ def choose(key: str, what: str, names: Sequence[str], name: str) -> None:
         key=box,
         width=180 if " " not in name else 260,
         label_visibility="collapsed",
-        on_change=lambda: run_list.set_query(key, st.session_state.get(box)),
+        on_change=lambda: run_list.set_query_from(box, key, name),
     )
 
 

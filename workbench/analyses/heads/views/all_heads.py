@@ -120,7 +120,7 @@ def select_for_head(
         options.index(first),
         key=box,
         width=200,
-        on_change=lambda: run_list.set_query(key, st.session_state.get(box)),
+        on_change=lambda: run_list.set_query_from(box, key, first),
     )
     return str(picked) if picked in options else first
 
@@ -429,5 +429,5 @@ def _choose(selection: OpenHead) -> None:
         key=key,
         width=220,
         help="3.7 is head 7 of layer 3. Tables count both from 0.",
-        on_change=lambda: run_list.set_query(HEAD, st.session_state.get(key)),
+        on_change=lambda: run_list.set_query_from(key, HEAD, all_names[selection.row]),
     )

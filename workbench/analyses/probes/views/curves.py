@@ -64,7 +64,7 @@ def comparison_run(run: "Run") -> "Run | None":
         placeholder="no other run",
         help="Draws the curves of both runs. The difference of their best layers is tested if both "
         "were scored on the same sentences.",
-        on_change=lambda: run_list.set_query(COMPARE, st.session_state.get(key)),
+        on_change=lambda: run_list.set_query_from(key, COMPARE, in_address),
     )
     if not in_address or in_address == run.name:
         return None
