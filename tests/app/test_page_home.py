@@ -11,6 +11,7 @@ from tests.analyses.attention.test_grids import GROUP, made
 from tests.app.pages import SECONDS, home, opened, said, well
 from workbench.analyses.attention.grids import Options, grid_of
 from workbench.analyses.attention.views.home import head_maps
+from workbench.app import choice
 from workbench.app.text import prose
 from workbench.core.machine import app_file
 
@@ -45,6 +46,34 @@ def test_it_opens_with_a_model_that_has_read_english(
     app = well(app.run())
     assert app.session_state["model"] == model
     assert read in said(app)
+
+
+def _bar() -> None:
+    import streamlit as st
+
+    from workbench.app import choice
+
+    choice.begin_with(is_typed="typed" in st.session_state)
+    if "next model" in st.session_state:  # as `choose` does
+        st.session_state["model"] = st.session_state.pop("next model")
+
+
+def test_a_page_says_once_that_it_has_another_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = AppTest.from_function(_bar, default_timeout=SECONDS)
+    models, says = [], []
+    for page, is_typed in (("home", True), ("heads", False), ("home", True), ("heads", False)):
+        monkeypatch.setattr(choice, "open_page", lambda page=page: page)
+        if is_typed:
+            app.session_state["typed"] = True
+        elif "typed" in app.session_state:
+            del app.session_state["typed"]
+        app.query_params.clear()
+        app = well(app.run())
+        models.append(app.session_state["model"])
+        says.append([re.sub(r"[\\]|,.*", "", each.value) for each in app.toast])
+    assert models == ["novels:bert", "mini:bert", "novels:bert", "mini:bert"]
+    here = "Here the model is"
+    assert says == [[], [f"{here} mini:bert"], [f"{here} novels:bert"], []]
 
 
 @pytest.mark.parametrize(

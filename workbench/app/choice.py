@@ -67,9 +67,19 @@ def begin_with(is_typed: bool) -> None:
     current = _current(MODEL)
     if is_typed and not st.query_params and current in ("", FIRST_MODEL):
         st.session_state[_NEXT + MODEL] = FIRST_READER
+        if current:
+            _say_once(f"Here the model is {FIRST_READER}, which has read English.")
     is_by_bar = before is not None and not st.query_params.keys() - {MODEL, CORPUS}
     if not is_typed and is_by_bar and current == FIRST_READER:
         st.session_state[_NEXT + MODEL] = FIRST_MODEL
+        _say_once(f"Here the model is {FIRST_MODEL}, which has built-in results.")
+
+
+def _say_once(change: str) -> None:
+    """Say in this session that a page has another model than the one before."""
+    if not st.session_state.get(change):
+        st.session_state[change] = True
+        st.toast(plain(f"{change} One that you choose in the bar stays."), duration="long")
 
 
 def open_page() -> str | None:
