@@ -43,6 +43,14 @@ def test_an_address_that_somebody_wrote_is_said_to_be_wrong() -> None:
     assert app.text_input(key="keep").value == "99%" and not app.error
 
 
+def test_a_table_of_unknown_columns_has_the_way_to_choose_them(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("note,topic\na boat,sea\na hill,land\n")
+    app = opened("questions", question="cut", model="mini:bert", corpus=str(tmp_path / "own.csv"))
+    assert "none of the columns" in app.error[0].value
+    (link,) = [each.proto for each in app.get("page_link") if each.proto.page == "corpora"][-1:]
+    assert link.label == "Choose its columns"
+
+
 def test_a_start_has_what_is_asked_and_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[Any] = []
 

@@ -167,3 +167,5 @@ def show_error(error: WorkbenchError) -> None:
     """Show one error as text: nothing in it is read as markup, and names stand for paths."""
     lines = (plain(line.strip()) for line in without_paths(str(error)).splitlines())
     st.error("\n\n".join(lines), icon=":material/error:")
+    if error.code == "column-not-found" and "page Corpora" in str(error):
+        st.page_link("pages/corpora.py", label="Choose its columns", icon=":material/table_chart:")
