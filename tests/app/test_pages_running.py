@@ -1,5 +1,6 @@
 """The pages that run things, without a browser: no exception, and what they say."""
 
+import json
 import os
 import re
 import signal
@@ -169,26 +170,33 @@ def test_every_kind_of_setting_reaches_the_request() -> None:
     assert "'--set=pattern=a b'\"'\"'c'" in said, "quoted for a shell"
 
 
-def test_a_run_under_way_shows_its_stages_and_the_curves_of_its_loss(place: Path) -> None:
-    run = made(9)
-    now = status.settled(run.path)
-    status.write(run.path, replace(now, state="running", ended="", seconds=0.0))
-    for done, doing in (
-        (0, "reading the corpus"),
-        (1, "training: seed 0, loss 2.5"),
-        (2, "training: seed 0, loss 1.5"),
-    ):
-        status.add_event(run.path, "progress", done=done, total=9, doing=doing, left=None)
-    lock = locks.take(run.path / status.LOCK)
-    assert lock is not None
+@pytest.mark.parametrize("repeats_a_part", [False, True])
+def test_a_run_under_way_shows_its_stages_and_the_curves_of_its_loss(
+    place: Path, repeats_a_part: bool
+) -> None:
+    run, part = made(9), made(8)
+    held = []
+    for each, part_of in ((run, ""), (part, run.name))[: 1 + repeats_a_part]:
+        now = status.settled(each.path)
+        now = replace(now, state="running", ended="", seconds=0.0, part_of=part_of)
+        status.write(each.path, now)
+        for done, doing in (
+            (0, "reading the corpus"),
+            (1, "training: seed 0, loss 2.5"),
+            (2, "training: seed 0, loss 1.5"),
+        ):
+            status.add_event(each.path, "progress", done=done, total=9, doing=doing, left=None)
+        held.append(locks.take(each.path / status.LOCK))
     try:
         app = opened("runs", run=run.name)
     finally:
-        os.close(lock)
+        for lock in held:
+            assert lock is not None
+            os.close(lock)
     assert "reading the corpus → **training**" in texts(app)
     assert "training: seed 0, loss 1.5" in texts(app)
     (chart,) = app.get("plotly_chart")
-    assert '"loss' in chart.proto.spec
+    assert [each["name"] for each in json.loads(chart.proto.spec)["data"]] == ["loss"]
     assert button(app, "Cancel")
 
 

@@ -14,7 +14,7 @@ COLUMNS = ("run", "series", "measure", "x", "y", "of")
 
 
 def curves(points: pd.DataFrame) -> go.Figure:
-    """Values that the run has reported so far, by step.
+    """Values that the run has reported so far.
 
     How to read: one panel per run and measure; the latest attempt is coloured, earlier ones are
     grey.

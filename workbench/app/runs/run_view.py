@@ -293,13 +293,14 @@ def _stages(run: "Run", now: Status) -> None:
 
 
 def _curves(run: "Run") -> None:
-    """Draw the curves of a run as they come, and those of the runs that it has started."""
+    """Draw the curves of a run as they come, or those of the runs that it started and repeats."""
     import pandas as pd
 
     from workbench.drawing import progress
 
     rows = []
-    for each in [run, *_parts_under_way(run)]:
+    parts = [each for each in _parts_under_way(run) if _reported(each).curves]
+    for each in parts or [run]:
         so_far = _reported(each)
         rows += [
             (run_title(each), series, measure, x, y, so_far.total)
