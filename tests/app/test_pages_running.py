@@ -176,14 +176,14 @@ def test_a_run_under_way_shows_its_stages_and_the_curves_of_its_loss(
 ) -> None:
     run, part = made(9), made(8)
     held = []
-    for each, part_of in ((run, ""), (part, run.name))[: 1 + repeats_a_part]:
+    for seed, (each, part_of) in enumerate(((run, ""), (part, run.name))[: 1 + repeats_a_part]):
         now = status.settled(each.path)
         now = replace(now, state="running", ended="", seconds=0.0, part_of=part_of)
         status.write(each.path, now)
         for done, doing in (
             (0, "reading the corpus"),
-            (1, "training: seed 0, loss 2.5"),
-            (2, "training: seed 0, loss 1.5"),
+            (1, f"training: seed {seed}, loss 2.5"),
+            (2, f"training: seed {seed}, loss 1.5"),
         ):
             status.add_event(each.path, "progress", done=done, total=9, doing=doing, left=None)
         held.append(locks.take(each.path / status.LOCK))
