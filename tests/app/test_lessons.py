@@ -158,6 +158,7 @@ def test_back_never_shows_the_words_of_a_view_over_another_one() -> None:
 def test_an_address_of_no_step_shows_no_card(address: dict[str, str], own: Path) -> None:
     app = card(**address)
     assert not app.exception and "tasks solved" not in said(app) and not app.button
+    assert bool(app.warning) == ("tour" in address), "a link with a step says that there is none"
 
 
 # --- one's own ------------------------------------------------------------------------------------
