@@ -93,8 +93,10 @@ def test_views_are_there_and_answers_can_be_given(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", ["1.4", " 1.4 ", "head 1.4", "Head  1.4.", "1,4", "1.4 %", "1.4 heads", "1,4 Points."]
-)
+    "answer",
+    ["1.4", " 1.4 ", "head 1.4", "Head  1.4.", "1,4", "1.4 %", "1.4 heads", "1,4 Points.",
+     "layer 1 head 4", "Layer 1, head 4."],
+)  # fmt: skip
 def test_an_answer_may_be_written_as_people_do(answer: str) -> None:
     task = Task(asks="Which?", answers=["1.4"])
     assert task.is_right(answer) and not task.is_right("1.3") and not task.is_right("")
