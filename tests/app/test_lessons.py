@@ -93,8 +93,10 @@ def test_views_are_there_and_answers_can_be_given(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", ["1.4", " 1.4 ", "head 1.4", "Head  1.4.", "1,4", "1.4 %", "1.4 heads", "1,4 Points."]
-)
+    "answer",
+    ["1.4", " 1.4 ", "head 1.4", "Head  1.4.", "1,4", "1.4 %", "1.4 heads", "1,4 Points.",
+     "layer 1 head 4", "Layer 1, head 4."],
+)  # fmt: skip
 def test_an_answer_may_be_written_as_people_do(answer: str) -> None:
     task = Task(asks="Which?", answers=["1.4"])
     assert task.is_right(answer) and not task.is_right("1.3") and not task.is_right("")
@@ -158,6 +160,7 @@ def test_back_never_shows_the_words_of_a_view_over_another_one() -> None:
 def test_an_address_of_no_step_shows_no_card(address: dict[str, str], own: Path) -> None:
     app = card(**address)
     assert not app.exception and "tasks solved" not in said(app) and not app.button
+    assert bool(app.warning) == ("tour" in address), "a link with a step says that there is none"
 
 
 # --- one's own ------------------------------------------------------------------------------------

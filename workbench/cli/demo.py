@@ -226,8 +226,8 @@ STOPS = (
     Stop(
         "What do the layers of BERT know?",
         "Probes, small classifiers, read linguistic labels from the states of each layer. What "
-        "they read counts where it is more than they read from static vectors, from a model with "
-        "random weights, and from words without context.",
+        "they read counts where it is more than the most frequent label, static vectors and a "
+        "model with random weights give.",
         Computed(
             "edge-probing",
             ("mini:bert",),

@@ -63,6 +63,10 @@ def draw(page: str) -> None:
     shown = lessons.found(name)
     number = step(shown)
     if number is None or shown is None:
+        st.warning(
+            "This link opens no step of a lesson: it may be mistyped, or the lesson removed. "
+            "*Library → Lessons* has all lessons."
+        )
         return
     here = shown.steps[number]
     if here.page != page:

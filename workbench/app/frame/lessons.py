@@ -26,6 +26,7 @@ MOST = 60  # steps of a lesson
 Words = Annotated[str, StringConstraints(max_length=2_000)]
 _UNIT = re.compile(r"(?<=\w) ?%$|(?<=\w) (heads?|points?|percent)$")
 _DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")  # 1,4 for 1.4
+_HEAD = re.compile(r"^layer (\d+),? head (\d+)$")  # 1.4 in words
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,59}")
 
 
@@ -44,7 +45,7 @@ class Task(_Frozen):
     def is_right(self, answer: str) -> bool:
         """Whether an answer is right.
 
-        Case, spaces, a decimal comma, a final full stop, “head” or a unit do not count.
+        Case, spaces, a decimal comma, a final full stop, “layer”, “head” and a unit do not count.
         """
         return _told(answer) in {_told(each) for each in self.answers}
 
@@ -71,6 +72,7 @@ class Lesson(_Frozen):
 
 def _told(answer: str) -> str:
     told = " ".join(_DECIMAL_COMMA.sub(".", answer.casefold()).split()).removesuffix(".")
+    told = _HEAD.sub(r"\1.\2", told)
     return _UNIT.sub("", told.rstrip().removeprefix("head "))
 
 

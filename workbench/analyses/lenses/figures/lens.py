@@ -77,7 +77,7 @@ def final(tables: Tables) -> go.Figure:
     their frequency.
 
     How to read: a curve that rises early belongs to words that the model decides early. The grey
-    line are models with random weights.
+    line is models with random weights.
     """
     table = tables["final"]
     parts = []

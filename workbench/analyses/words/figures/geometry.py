@@ -54,7 +54,7 @@ def anisotropy(tables: Tables) -> go.Figure:
 
     How to read: at 0 states are spread over all directions, near 1 they lie in a narrow cone. If
     standardising the dimensions takes the cosine to 0, single dimensions make the cone. The grey
-    line are models with random weights.
+    line is models with random weights.
     """
     return _by_layer(
         tables["layers"],
