@@ -43,12 +43,17 @@ def _cached_statuses() -> dict[str, tuple[int, Status]]:
 
 
 def all_statuses() -> list[NamedStatus]:
-    """All runs with their status, latest first."""
+    """All runs with their status: those under way, then the others, the last end first."""
     from workbench.runs.run import run_names
 
     folder = machine.runs()
     runs = [(name, _status(str(folder / name))) for name in run_names()]
-    return sorted(runs, key=lambda run: (run[1].created, run[0]), reverse=True)
+
+    def when(run: NamedStatus) -> tuple[bool, str, str]:
+        name, now = run
+        return now.under_way, now.ended or now.created, name
+
+    return sorted(runs, key=when, reverse=True)
 
 
 def _status(path: str) -> Status:
