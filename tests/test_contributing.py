@@ -313,6 +313,18 @@ def test_a_module_that_cannot_be_imported_is_named_whatever_it_raises(
     assert "broken_module.py:2" in caught.value.remedy, "a syntax error has no frame of its line"
 
 
+def test_a_declaration_of_a_wrong_type_is_named_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mistyped.py").write_text(
+        'from workbench.experiment import Table\n\nKEYS = Table("Words.", "tag")\n'
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(WorkbenchError, match=r"cannot be imported: wb\.Table: keys") as caught:
+        imported("mistyped:KEYS", "the table")
+    assert "mistyped.py:3" in caught.value.remedy
+
+
 def test_a_page_of_a_taken_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("second_heads")
     module.ANALYSIS = wb.Analysis("second_heads", page=Page("heads", "Heads"))  # type: ignore[attr-defined]
