@@ -220,9 +220,17 @@ class _Names(Mapping[str, Any]):
             return self.known[name]
         if hasattr(builtins, name):
             return getattr(builtins, name)
-        for module in ("workbench", "spacy.tokens", "torch", "pathlib", "os", "numpy"):
+        for module in (
+            "workbench",
+            "spacy.tokens",
+            "torch",
+            "pathlib",
+            "os",
+            "numpy",
+            "numpy.typing",
+        ):
             found = vars(sys.modules[module]).get(name) if module in sys.modules else None
-            if isinstance(found, type):
+            if isinstance(found, type | types.GenericAlias):  # NDArray is no type
                 return found
         home = (sys.modules["workbench"].home_of(name) or "").rstrip(":")
         found = vars(sys.modules[home]).get(name) if home in sys.modules else None
