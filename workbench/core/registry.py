@@ -43,7 +43,7 @@ class Registry(Mapping[str, T], Generic[T]):
         home = self.homes.get(name, "").partition(":")[0]
         if home and home != module:
             raise WorkbenchError(
-                f"there is a {self.what} {name!r} already.",
+                f"the {self.what} {name!r} is there already.",
                 code="name-conflict",
                 where=home,
                 remedy="Choose another name.",
