@@ -152,6 +152,11 @@ def test_a_mistake_has_a_message_and_a_remedy(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_list_in_the_place_of_a_tuple_is_told_so() -> None:
+    with pytest.raises(wb.WorkbenchError, match="a tuple of strings, not a list"):
+        Table("Words.", ["word"])  # type: ignore[arg-type]
+
+
 def test_objects_show_what_they_are_in_one_short_line(names: dict[str, Any]) -> None:
     for name in ("model", "corpus", "batch", "pieces", "look", "grid"):
         shown = repr(names[name])

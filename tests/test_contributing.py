@@ -29,7 +29,7 @@ from workbench.core.registry import imported
 from workbench.corpora import readers
 from workbench.corpora.catalogue import catalogue
 from workbench.corpora.formats import formats
-from workbench.experiment import Table
+from workbench.experiment import Caveat, Table
 
 ROOT = Path(__file__).parents[1]
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
@@ -167,6 +167,25 @@ def test_a_column_of_mixed_types_is_named_with_its_table() -> None:
     with pytest.raises(WorkbenchError, match=r"table 'counts' .* column words") as caught:
         counted(lambda *given: wb.Result({"counts": mixed}))
     assert caught.value.code == "wrong-type"
+
+
+@pytest.mark.usefixtures("own_runs")
+@pytest.mark.parametrize(
+    ("parts", "wrong"),
+    [
+        ({"arrays": {"a": [1]}}, "array 'a' is a list"),
+        ({"caveats": ("Short.",)}, "caveats must be a tuple of Caveats"),
+    ],
+)
+def test_an_array_or_a_caveat_of_a_wrong_type_is_named(parts: Any, wrong: str) -> None:
+    with pytest.raises(WorkbenchError, match=wrong) as caught:
+        counted(lambda *given: replace(a_table(), **parts))
+    assert caught.value.code == "wrong-type"
+
+
+def test_a_caveat_that_names_one_figure_takes_a_tuple() -> None:
+    with pytest.raises(WorkbenchError, match="applies_to must be a tuple of strings"):
+        Caveat("Short.", "bars")  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("own_runs")
@@ -311,6 +330,18 @@ def test_a_module_that_cannot_be_imported_is_named_whatever_it_raises(
         imported("broken_module:run", "the experiment")
     assert caught.value.code == "import-failed"
     assert "broken_module.py:2" in caught.value.remedy, "a syntax error has no frame of its line"
+
+
+def test_a_declaration_of_a_wrong_type_is_named_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mistyped.py").write_text(
+        'from workbench.experiment import Table\n\nKEYS = Table("Words.", "tag")\n'
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(WorkbenchError, match=r"cannot be imported: wb\.Table: keys") as caught:
+        imported("mistyped:KEYS", "the table")
+    assert "mistyped.py:3" in caught.value.remedy
 
 
 def test_a_page_of_a_taken_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,7 +141,7 @@ def _wrong_type(name: str, key: str, hint: Any, value: object) -> WorkbenchError
     if "Figure" in named and hasattr(value, "figure"):
         remedies = ["Pass its figure, which its method figure() returns."]
     shown = f" ({value!r:.40})" if isinstance(value, str | int | float) else ""
-    if isinstance(value, list | tuple) and len(value) and "list" in named:
+    if isinstance(value, list | tuple) and len(value) and {"list", "tuple"} & {*named}:
         items = [part for part in _items(hint) if part is not Any]
         accepted = [any(_accepts(part, item) for part in items) for item in value]
         wrong = [n for n, is_accepted in enumerate(accepted) if items and not is_accepted]
@@ -187,7 +187,8 @@ def _written(hint: Any) -> str:
             each.removeprefix("a ").removeprefix("an ")
             for each in _written(arguments[0]).split(" or ")
         ]
-        return f"a list of {' or '.join(PLURALS.get(each, f'{each}s') for each in items)}"
+        listed = "tuple" if kind is tuple else "list"
+        return f"a {listed} of {' or '.join(PLURALS.get(each, f'{each}s') for each in items)}"
     article = "an" if kind.__name__[0] in "AEIOU" else "a"
     return f"{article} {kind.__name__.removeprefix('_')}"
 
@@ -219,9 +220,17 @@ class _Names(Mapping[str, Any]):
             return self.known[name]
         if hasattr(builtins, name):
             return getattr(builtins, name)
-        for module in ("workbench", "spacy.tokens", "torch", "pathlib", "os", "numpy"):
+        for module in (
+            "workbench",
+            "spacy.tokens",
+            "torch",
+            "pathlib",
+            "os",
+            "numpy",
+            "numpy.typing",
+        ):
             found = vars(sys.modules[module]).get(name) if module in sys.modules else None
-            if isinstance(found, type):
+            if isinstance(found, type | types.GenericAlias):  # NDArray is no type
                 return found
         home = (sys.modules["workbench"].home_of(name) or "").rstrip(":")
         found = vars(sys.modules[home]).get(name) if home in sys.modules else None

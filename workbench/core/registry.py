@@ -43,7 +43,7 @@ class Registry(Mapping[str, T], Generic[T]):
         home = self.homes.get(name, "").partition(":")[0]
         if home and home != module:
             raise WorkbenchError(
-                f"there is a {self.what} {name!r} already.",
+                f"the {self.what} {name!r} is there already.",
                 code="name-conflict",
                 where=home,
                 remedy="Choose another name.",
@@ -109,9 +109,9 @@ def imported(home: str, what: str) -> Any:
     module, _, attribute = home.partition(":")
     try:
         return getattr(import_module(module), attribute)
-    except WorkbenchError:
-        raise
     except Exception as error:  # code of others may raise anything
+        if isinstance(error, WorkbenchError) and error.code != "wrong-type":
+            raise
         raise WorkbenchError(
             f"{what} cannot be imported: {what_is_wrong(error)}",
             code="import-failed",

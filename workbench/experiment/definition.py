@@ -339,6 +339,9 @@ class Caveat:
     text: str
     applies_to: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 def unread_caveat(n_words: int) -> tuple[Caveat, ...]:
     """A caveat that counts the words beyond a model's maximum length; none if all were read."""

@@ -129,8 +129,15 @@ def write_table(folder: Path, name: str, table: "pd.DataFrame", about: Table) ->
 
 def write_array(folder: Path, name: str, array: "NDArray[np.generic]") -> None:
     """Write one array."""
+    import numpy as np
     from safetensors.numpy import save
 
+    if not isinstance(array, np.ndarray):
+        raise WorkbenchError(
+            f"the array {name!r} is a {type(array).__name__}, not a NumPy array.",
+            code="wrong-type",
+            remedy="Return wb.Result({table name: data frame}, {array name: NumPy array}).",
+        )
     write_atomically(inside(folder / ARRAYS, name, ".safetensors", "array"), save({name: array}))
 
 

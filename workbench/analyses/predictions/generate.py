@@ -294,7 +294,8 @@ def cut_notes(prediction: Prediction, doc: "Doc") -> list[str]:
 
 def unknown_note(model: Model, doc: "Doc", name: str = "") -> str:
     """How many words of the text the model does not know; "" if it knows all of them."""
-    pieces = model.encode(encode([doc]))
+    batch = encode([doc])
+    pieces = model.encode(batch)
     n_read = int(pieces.kept[0]) if pieces.cut else len(doc)
     unknown = pieces.words[model.unknown_pieces(pieces) & pieces.mask & ~pieces.special]
     n_words = len(set(unknown.tolist()))
@@ -302,13 +303,13 @@ def unknown_note(model: Model, doc: "Doc", name: str = "") -> str:
         return ""
     whole = n_words == n_read  # "does not know all words" could mean that it knows some
     known = "knows" if whole else "does not know"
-    by_characters = getattr(model, "most_characters", None) is not None
+    algorithm = model.segmented(batch.text_of(0), batch.words_of(0)).algorithm
     return (
         f"{name or model.name} {known} {of_all(0 if whole else n_words, n_read, 'word')} "
         f"{'that it reads ' if pieces.cut else ''}of this text: "
         + (
             "it reads their characters, but cannot predict them."
-            if by_characters
+            if algorithm == "characters"
             else "its vocabulary has no pieces for such words, and it reads them all alike."
         )
     )
