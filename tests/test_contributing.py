@@ -174,7 +174,7 @@ def test_a_column_of_mixed_types_is_named_with_its_table() -> None:
     ("parts", "wrong"),
     [
         ({"arrays": {"a": [1]}}, "array 'a' is a list"),
-        ({"caveats": ("Short.",)}, "caveats must be a tuple of Caveats"),
+        ({"caveats": ("Short.",)}, "caveats must be a list of Caveats"),
     ],
 )
 def test_an_array_or_a_caveat_of_a_wrong_type_is_named(parts: Any, wrong: str) -> None:

@@ -392,7 +392,7 @@ class Result:
 
     tables: "Mapping[str, pd.DataFrame]"
     arrays: "Mapping[str, NDArray[np.generic]]" = field(default_factory=dict)
-    caveats: tuple[Caveat, ...] = ()
+    caveats: Sequence[Caveat] = ()
 
     def __post_init__(self) -> None:
         check_fields(self)
