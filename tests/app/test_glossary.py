@@ -32,6 +32,11 @@ def test_what_a_layer_is_probed_for_is_explained() -> None:
     assert "semantic role" in said
 
 
+def test_terms_of_figures_and_methods_are_explained() -> None:
+    for said in ("gradients and occlusion.", "Procrustes distance", "with reliable maxima only"):
+        assert glossary.explained(said), said
+
+
 @pytest.mark.parametrize("term", glossary.terms())
 def test_each_term_has_two_sentences(term: str) -> None:
     text = glossary.terms()[term]

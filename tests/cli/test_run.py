@@ -97,6 +97,7 @@ def test_caveats_of_a_run_are_printed(workbench: Command) -> None:
     assert "Caveat: Only " in workbench(*asked).out
     told = json.loads(workbench(*asked, "--json").out)
     assert any("sentence" in caveat for caveat in told["caveats"])
+    assert "Caveat: Only " in workbench("runs", "compare", told["run"], told["run"]).out
 
 
 @pytest.mark.parametrize(

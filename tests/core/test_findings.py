@@ -197,7 +197,7 @@ def test_a_difference_of_facts_needs_no_test() -> None:
 def test_the_best_rows_of_two_runs_are_named_and_not_tested_against_each_other() -> None:
     first, second = finding(keys={"layer": 2}), finding(0.5, keys={"layer": 3})
     (change,) = changes({"A": [first], "B": [second]})
-    assert change.verdict == "undecided" and "different rows" in change.decided_by
+    assert change.verdict == "undecided" and "B at layer 2, as in A" in change.decided_by
     assert "layer 2 in A, layer 3 in B" in change.claim
     heads = [
         finding(value, keys={"stack": stack, "kind": kind, "layer": 0, "head": 3})

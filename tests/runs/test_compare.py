@@ -1,6 +1,7 @@
 """Runs side by side: rows meet by their keys, and differences have their sign."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,8 @@ import pytest
 
 import workbench as wb
 from workbench import WorkbenchError
-from workbench.runs.compare import aligned, compare, compared
+from workbench.experiment import Caveat
+from workbench.runs.compare import aligned, caveats_of, compare, compared
 
 
 def table(keys: tuple[str, ...], **columns: object) -> pd.DataFrame:
@@ -93,3 +95,9 @@ def test_inputs_of_one_name_and_different_content_are_named_first(tmp_path: Path
     assert "one name" not in same
     assert one == "A and B have different corpora of one name, own."
     assert other == "A+C and B have different corpora of one name, own."
+
+
+def test_a_caveat_of_one_of_the_runs_has_its_letter() -> None:
+    both, own = Caveat("Losses are rough."), Caveat("There are few sentences.")
+    runs = [SimpleNamespace(caveats=each) for each in ([both], [both, own])]
+    assert caveats_of(runs) == [both.text, f"B: {own.text}"]  # type: ignore[arg-type]

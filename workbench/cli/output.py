@@ -361,7 +361,7 @@ def verified(damage: Mapping[str, Sequence[str]], json: bool) -> None:
 
 def comparison(runs: Sequence["Run"], json: bool) -> None:
     """Print what changed between runs: findings, and tables side by side with differences."""
-    from workbench.runs.compare import LETTERS, compare, groups
+    from workbench.runs.compare import LETTERS, caveats_of, compare, groups
 
     letters = dict(zip(LETTERS, (run.name for run in runs), strict=False))
     tables = compare(*runs)
@@ -383,6 +383,8 @@ def comparison(runs: Sequence["Run"], json: bool) -> None:
         columns = [*keys, "", *letters, *differences]
         if rows:  # else the table has no numbers
             print_table(f"Table {name}{of}{more}", columns, rows[:ROWS])
+    for caveat in caveats_of(runs):
+        print(f"Caveat: {caveat}")
 
 
 def _laid_out(table: "pd.DataFrame", letters: Sequence[str]) -> Iterator[tuple[object, ...]]:

@@ -513,7 +513,7 @@ def _change(first: str, old: Finding, letter: str, new: Finding, several: bool) 
         old.figure,
         measure=f"{old.measure}, {letter} {MINUS} {first}" if several else old.measure,
         unit=unit,
-        decided_by="the same row of both tables: here the numbers are of different rows"
+        decided_by=f"the number of {letter} at {_row(old, new)}, as in {first}"
         if moved
         else "runs with several seeds: these numbers have no intervals",
     )

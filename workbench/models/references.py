@@ -34,7 +34,7 @@ BUILT_IN_MODELS = {  # the folder of each, next to this module
     **{name: name.replace(":", "/") for name in NOVELS},
 }
 _READ = {  # what each set was trained on
-    "mini": "80,000 generated sentences of primer, which have 1,700 different words",
+    "mini": "80,000 generated sentences like those of primer, which have 1,700 different words",
     "novels": "189 English novels, 24 million words",
 }
 TRAINED = "model"  # the subfolder of a run with the model that it trained

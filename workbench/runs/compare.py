@@ -111,6 +111,18 @@ def what_changed(runs: Sequence[Run]) -> tuple[Finding, ...]:
     return (*_namesakes(lettered), *found)
 
 
+def caveats_of(runs: Sequence[Run]) -> list[str]:
+    """Return the caveats of runs; one that only some have begins with their letters."""
+    letters: dict[str, list[str]] = {}
+    for letter, run in zip(LETTERS, runs, strict=False):
+        for text in dict.fromkeys(caveat.text for caveat in run.caveats):
+            letters.setdefault(text, []).append(letter)
+    return [
+        text if len(own) == len(runs) else f"{'+'.join(own)}: {text}"
+        for text, own in letters.items()
+    ]
+
+
 def _namesakes(runs: Mapping[str, Run]) -> Iterator[Finding]:
     """Yield a finding for each name that stands for different models or corpora in the runs."""
     hashes: dict[tuple[str, str], dict[str, set[str]]] = {}  # kind and name -> run -> hashes

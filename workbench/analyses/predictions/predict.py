@@ -157,7 +157,8 @@ def fill(
         raise WorkbenchError(
             "the text has no hidden word.",
             code="marker-missing",
-            remedy="Write [MASK], <mask> or ___ for it, or name a word of the text with hide.",
+            remedy="Write [MASK], <mask> or ___ for it, or name a word of the text with "
+            "hide= (--hide).",
         )
     doc, words = with_markers(model, doc)
     if model.objective == "causal":
@@ -262,7 +263,8 @@ def _predicted(
         raise WorkbenchError(
             f"{model.name} predicts hidden words, and the text has none.",
             code="marker-missing",
-            remedy="Write [MASK], <mask> or ___ for a word, or name a word of the text with hide.",
+            remedy="Write [MASK], <mask> or ___ for a word, or name a word of the text with "
+            "hide= (--hide).",
         )
     if not model.objective:
         raise no_head(model)

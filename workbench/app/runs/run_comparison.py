@@ -51,7 +51,7 @@ def draw(runs: Sequence["Run"]) -> None:
 
 def _compared(group: "Comparison", is_only: bool) -> None:
     from workbench.app.runs.result_page import main_figure
-    from workbench.runs.compare import what_changed
+    from workbench.runs.compare import caveats_of, what_changed
 
     if not is_only:
         st.subheader(plain(group.experiment), anchor=False)
@@ -77,7 +77,9 @@ def _compared(group: "Comparison", is_only: bool) -> None:
                     with tables_and_figures.claims_in_view(claims):
                         tables_and_figures.draw_figure(drawing, f"compared {run.name} {figure}")
     st.subheader("What differs", anchor=False)
-    verdicts.findings(what_changed([*group.runs.values()]))
+    runs = [*group.runs.values()]
+    verdicts.findings(what_changed(runs))
+    captions(caveats_of(runs))
     if group.requests.total:
         st.markdown("**Settings that differ**")
         tables_and_figures.draw_grid(group.requests, f"requests {group.experiment}")

@@ -193,8 +193,10 @@ def _by_method(
         parts.append((method, traces))
     most = int(table.groupby("method").size().max())
     names = {"categoryorder": "array", "categoryarray": list(dict.fromkeys(table[key]))}
-    look = {"x": {"title": title}, "y": {**DOWN, **names}, "margin": {"t": 84}}
-    return choice(parts, 150 + 24 * most, 1 + 36 / (24 * most), **look)  # above the legend
+    menu = 44 if len(parts) > 1 else 0  # below the legend, which has two rows on a phone
+    legend = {"y": 1 + menu / (24 * most)}
+    look = {"x": {"title": title}, "y": {**DOWN, **names}, "margin": {"t": 84}, "legend": legend}
+    return choice(parts, 150 + 24 * most, 1 + 4 / (24 * most), **look)
 
 
 def positions(tables: Tables) -> go.Figure:
