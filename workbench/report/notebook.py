@@ -6,8 +6,6 @@ first rows of each table, and some tenths of a second for a figure.
 """
 
 import base64
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from secrets import token_hex
@@ -17,7 +15,6 @@ import pandas as pd
 from pydantic import ValidationError
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import parse_json
 from workbench.core.findings import Finding, capital, plural
 from workbench.core.objectives import described
 from workbench.corpora.layers import chains, mentions
@@ -40,7 +37,6 @@ if TYPE_CHECKING:
     from workbench.runs.compare import Comparison
     from workbench.runs.run import Run, Tables
 
-_TWICE = re.compile("&amp;(lt;|gt;|amp;)")  # escaped by a figure, and once more as its data
 ROWS = 20  # maximum number of rows of a table
 MANY_WORDS = 400  # of a text in colours
 LARGE = 400_000  # characters of a figure, above which it is shown as a picture
@@ -95,7 +91,7 @@ def _figure(item: Any) -> Drawing | None:
     """The figure of a result; None if it has none, or nothing to draw."""
     if not hasattr(item, "figure") or not len(item.table):
         return None
-    drawn = parse_json(_TWICE.sub(r"&\1", json.dumps(harmless(item.figure()))))
+    drawn = harmless(item.figure())
     title = drawn["layout"].pop("title", None) or {}
     words = title.get("text", "") if isinstance(title, Mapping) else str(title)
     return Drawing("figure", plain(words) or _what_is_drawn(item), "", "", drawn)

@@ -1,5 +1,6 @@
 """`wb.attribute`: the prediction it finds, the targets it understands, and what it says."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -143,3 +144,10 @@ def test_layers_are_a_table() -> None:
     table = found.layer_table
     assert set(table["stack"]) == {"encoder", "decoder"}
     assert {"layer", "head", "unit", "score"} <= set(table)
+
+
+def test_small_scores_are_printed_with_three_significant_digits() -> None:
+    found = wb.attribute(mini("gpt"), "The girls", "tall", method="gradient-x-input")
+    found = replace(found, scores=np.array([0.000123, -0.0000456]), value=0.00098)
+    assert "probability 0.00098" in repr(found)
+    assert "+0.000123" in repr(found) and "-0.000046" in repr(found)

@@ -18,6 +18,7 @@ from workbench.analyses.lenses.lens import (
     predictable,
 )
 from workbench.analyses.predictions.prediction import following, of_word, words_to_predict
+from workbench.drawing.sanitize import harmless
 from workbench.engine.model import Model
 
 MINIS = ["mini:bert", "mini:gpt", "mini:t5", "mini:elmo"]
@@ -167,3 +168,13 @@ def test_the_hidden_words_of_a_text_are_read(ref: str, text: str) -> None:
     filled = wb.fill(model, text, top=1)
     last = wb.lens(model, text, top=1).choices.groupby("place").last()
     assert last["choice"].tolist() == [place.choices[0].text for place in filled.places]
+
+
+@pytest.mark.parametrize("word", [None, 3])
+def test_the_figure_has_words_and_choices_as_they_are(word: int | None) -> None:
+    found = lens(opened("mini:gpt"), "Ben & Anna < Otto <", word=word, sublayers=False)
+    found.choices["choice"] = "<0A>"
+    (drawn,) = harmless(found.figure())["data"]
+    assert {text for row in drawn["text"] for text in row} == {"&lt;0A&gt;"}
+    if word is None:
+        assert [name.strip() for name in drawn["x"]][:4] == ["&amp;", "Anna", "&lt;", "Otto"]

@@ -128,7 +128,8 @@ def test_a_model_that_distinguishes_no_pair_has_no_numbers() -> None:
     first, *others = found.values()
     assert first.verdict == "not supported" and "is not shown to prefer" in first.claim
     assert {each.verdict for each in others} == {"undecided"}
-    assert "not known" in claims(found)
+    assert "the exchanged words decide is not known" in claims(found)
+    assert "the place that predicts decides is not known" in claims(found)
     with pytest.raises(KeyError):
         FIGURES["states"](none)
     assert FIGURES["pairs"](none).data

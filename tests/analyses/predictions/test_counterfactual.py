@@ -8,6 +8,7 @@ import workbench as wb
 from tests.analyses.predictions.known import KEY, planted
 from workbench.analyses.attribution.attribute import prediction_of
 from workbench.analyses.predictions.counterfactual import counterfactual
+from workbench.analyses.predictions.edits import pieces_of
 
 
 def prediction(model: Any, text: str, **options: Any) -> Any:
@@ -40,6 +41,14 @@ def test_the_suggested_text_changes_the_prediction(name: str) -> None:
     )
     choice = int(before.argmax())
     assert abs(float(before[choice] - after[choice])) > 0.02
+
+
+def test_a_word_of_as_many_pieces_comes_before_a_larger_change() -> None:
+    """Otherwise no state of the exchanged word could be restored."""
+    own = prediction(wb.load("mini:gpt", device="cpu"), "The zookeeper saw it because")
+    swap = counterfactual(own)
+    assert swap is not None
+    assert int((own.text.words[0] == swap[0]).sum()) == len(pieces_of(own, *swap))
 
 
 def test_a_text_without_such_a_word_has_no_counterfactual() -> None:

@@ -14,6 +14,7 @@ from tests.planted.senses import doc_of, planted_corpus, planted_model
 from workbench.analyses.words.nearest import Rows
 from workbench.analyses.words.occurrences import Occurrences
 from workbench.analyses.words.senses import permutations, separation, v_measures
+from workbench.drawing.sanitize import harmless
 
 EVIL = "<img/src=x/onerror=window.evil=1>"
 
@@ -164,11 +165,12 @@ def test_the_figure_has_each_sentence_on_hover_and_no_markup_of_the_corpus() -> 
     found = wb.senses(planted_model(), planted_index(30.0, form=EVIL), EVIL)
     figure = found.figure()
     assert [trace.name for trace in figure.data] == ["NOUN", "VERB"]
-    shown = [text for trace in figure.data for text in trace.customdata]
+    drawn = harmless(figure)
+    shown = [text for trace in drawn["data"] for text in trace["customdata"]]
     assert len(shown) == 80 and all(text.startswith("[&lt;img") for text in shown)
     assert {len(set(trace.marker.symbol)) for trace in figure.data} == {1}
     assert "V-measure 1.00 with the tag" in figure.layout.title.text
-    assert "<img" not in figure.to_json().replace("\\u003c", "<")
+    assert "<img" not in str(drawn)
     assert len(found.figure("sense").data) == 2
     with pytest.raises(wb.WorkbenchError, match="column") as error:
         found.figure("colour")

@@ -210,9 +210,9 @@ class Attribution(Displayed):
         """What is explained, and how exactly the scores sum to its change."""
         measure = "score" if self.prediction.kind == "score" else self.target.measure
         kind = f"{measure} {'difference ' if self.target.against is not None else ''}"
-        said = f"{kind}{self.value:.3f}"
+        said = f"{kind}{_number(self.value)}"
         if self.baseline_value is not None:
-            said += f", baseline ({self.baseline}) {self.baseline_value:.3f}"
+            said += f", baseline ({self.baseline}) {_number(self.baseline_value)}"
         if self.delta is not None:
             said += f"; delta {self.delta:+.1e}"
         return said + (f" in {self.steps} steps" if self.steps else "")
@@ -224,10 +224,11 @@ class Attribution(Displayed):
         free = [i for i, unit in enumerate(self.units) if not unit.fixed]
         shown = sorted(sorted(free, key=lambda i: -abs(self.scores[i]))[:SHOWN])
         largest = max((abs(self.scores[i]) for i in shown), default=0) or 1
+        digits = max(3, 2 - math.floor(math.log10(largest)))  # three significant ones
         texts = [_short(self.units[i].text) for i in shown]
         width = max(map(len, texts), default=0)
         lines = [
-            f"  {text.ljust(width)}  {self.scores[i]:+8.3f}  "
+            f"  {text.ljust(width)}  {self.scores[i]:+8.{digits}f}  "
             f"{('█' if self.scores[i] > 0 else '░') * round(20 * abs(self.scores[i]) / largest)}"
             for i, text in zip(shown, texts, strict=True)
         ]
@@ -235,6 +236,11 @@ class Attribution(Displayed):
         lines += [f"  … and {rest} smaller ones"] if rest else []
         notes = [f"  Note: {note}" for note in self.notes]
         return "\n".join(line.rstrip() for line in [heading, *lines, *notes])
+
+
+def _number(value: float) -> str:
+    """A value with three decimals, or a small one with three significant digits."""
+    return f"{value:.3f}" if value == 0 or abs(value) >= 0.01 else f"{value:.3g}"
 
 
 def _short(text: str, length: int = 40) -> str:

@@ -355,10 +355,11 @@ def _converged(tables: Tables) -> Finding:
     rows = rows_of(tables["training"])
     n_converged = sum(bool(row["converged"]) for row in rows)
     steps = tables["facts"].set_index("fact")["value"]["steps"]
+    rest = "the others" if n_converged else "them"
     return Finding(
         f"{capital(of_all(n_converged, len(rows), 'map'))} had converged after "
         f"{whole(int(steps))} steps"
-        + ("." if n_converged == len(rows) else "; more steps would bring the others closer."),
+        + ("." if n_converged == len(rows) else f"; more steps would bring {rest} closer."),
         n_converged,
         None,
         None,

@@ -123,7 +123,8 @@ def _carried(table: pd.DataFrame, place: str, stack: str, several: bool, enough:
     if not begins:
         measure = f"effect of {_PLACE_NAMES[place]}{of_stack}, in the first layer that carries it"
     if math.isnan(row["effect"]) or math.isnan(row["random"]):
-        return _unknown(f"In which layers {_PLACE_NAMES[place]}{of_stack} decide", measure)
+        verb = "decide" if begins else "decides"
+        return _unknown(f"In which layers {_PLACE_NAMES[place]}{of_stack} {verb}", measure)
     verb = "carry" if begins else "carries"
     layer = f"layer {row['layer']} of {top}" if row["layer"] else at_state(0)
     where = f"up to {layer}" if begins else f"from {layer} on"

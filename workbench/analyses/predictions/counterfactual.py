@@ -1,10 +1,10 @@
 """A counterfactual of a text: the word that matters most for a prediction, exchanged for another.
 
 The word is one of those without which the probability of the top choice changes most. Instead of it
-stands a word that the model itself predicts there, of as many pieces if there is one. Of these
-pairs it is the one that changes the prediction most. So the text stays plausible, and differs where
-the prediction depends on it. Costs: a forward pass for each word, and for each of a few candidates;
-of an encoder-decoder also for each piece of a candidate.
+stands a word that the model itself predicts there, of as many pieces if there is one for any of
+these words. Of these pairs it is the one that changes the prediction most. So the text stays
+plausible, and differs where the prediction depends on it. Costs: a forward pass for each word, and
+for each of a few candidates; of an encoder-decoder also for each piece of a candidate.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,8 @@ def counterfactual(prediction: Prediction) -> tuple[int, str] | None:
         for effect in ordered[:WORDS]
         for text in _candidates(prediction, effect.word)
     }
-    return max(changes, key=lambda swap: changes[swap], default=None)
+    alike = [swap for swap in changes if _n_pieces(prediction, *swap) == _size(prediction, swap[0])]
+    return max(alike or changes, key=lambda swap: changes[swap], default=None)
 
 
 def _changed(prediction: Prediction, word: int, text: str, choice: int) -> float:
@@ -64,9 +65,13 @@ def _candidates(prediction: Prediction, word: int) -> list[str]:
         for text in words
         if text.isalpha() and text.casefold() != token.text.casefold()
     )
-    n_pieces = int((prediction.text.words[0] == word).sum())
+    n_pieces = _size(prediction, word)
     alike = [text for text in others if _n_pieces(prediction, word, text) == n_pieces]
     return (alike or list(others))[:CANDIDATES]
+
+
+def _size(prediction: Prediction, word: int) -> int:
+    return int((prediction.text.words[0] == word).sum())
 
 
 def _n_pieces(prediction: Prediction, word: int, text: str) -> int:

@@ -271,7 +271,7 @@ def examples(tables: Tables) -> go.Figure:
             {
                 "tickmode": "array",
                 "tickvals": list(words["position"]),
-                "ticktext": [escaped(word) for word in words["word"]],
+                "ticktext": list(words["word"]),
                 "tickangle": -35,
                 "range": [-0.5, len(words) - 0.5],
                 **CELLS,
@@ -282,7 +282,7 @@ def examples(tables: Tables) -> go.Figure:
 
 
 def _repeated(words: Sequence[str] | pd.Series, times: int) -> list[list[str]]:
-    return [[escaped(word) for word in words]] * times
+    return [list(words)] * times
 
 
 def top_words(tables: Tables) -> go.Figure:

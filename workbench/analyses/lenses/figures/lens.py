@@ -26,7 +26,6 @@ from workbench.drawing.primitives import (
     state_axis,
     state_cells,
 )
-from workbench.drawing.sanitize import escaped
 from workbench.drawing.theme import BASELINE, MODEL, TUNED
 
 SHARE: Look = {"title": "share of words", "tickformat": ".0%", "range": [0, 1.03]}
@@ -153,7 +152,7 @@ def grid(tables: Tables) -> go.Figure:
             columns = shown["place"].map(_column_names(own))
         is_score = bool(shown["probability"].isna().all())  # of a task head
         wide = matrix(rows, columns, shown["probability"].fillna(0.0))
-        texts = matrix(rows, columns, shown["choice"].map(lambda choice: escaped(listed([choice]))))
+        texts = matrix(rows, columns, shown["choice"].map(lambda choice: listed([choice])))
         cells = heat_map(
             wide,
             "%{y}, %{x}: “%{text}”" + ("" if is_score else " %{z:.1%}"),
@@ -223,7 +222,7 @@ def _column_names(rows: pd.DataFrame) -> dict[int, str]:
     """The word of each place, in other categories where a word occurs again."""
     words = rows.drop_duplicates("place")
     again = words.groupby("word").cumcount()
-    names = [escaped(word) + " " * n for word, n in zip(words["word"], again, strict=True)]
+    names = [word + " " * n for word, n in zip(words["word"], again, strict=True)]
     return dict(zip(words["place"], names, strict=True))
 
 

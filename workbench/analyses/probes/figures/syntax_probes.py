@@ -127,8 +127,7 @@ def tree(tables: Tables) -> go.Figure:
         ):
             x, y = _arcs(edges, side)
             traces.append(curve(x, y, "", name, style, colour, mode="lines", hoverinfo="skip"))
-        words = [escaped(word) for word in rows["word"]]
-        look: Look = {"mode": "text", "text": words}
+        look: Look = {"mode": "text", "text": list(rows["word"])}
         traces.append(marks([*range(len(rows))], [0.0] * len(rows), "%{text}", **look))
         parts.append((f"{stack}, sentence {int(rows['sentence'].iloc[0]) + 1}", traces))
     bare = {"visible": False}

@@ -313,7 +313,7 @@ def _beside(points: pd.DataFrame, tall: float) -> Trace:
         [low + place / scale for place in places],
         "",
         mode="text",
-        text=[f"   {escaped(name)}" for name in tops.index],
+        text=[f"   {name}" for name in tops.index],
         textposition="middle right",
         textfont={"size": 12},
         hoverinfo="skip",

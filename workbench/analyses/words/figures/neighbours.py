@@ -114,7 +114,7 @@ def forms_with_senses(tables: Tables) -> go.Figure:
     heights, axes = [], []
     for stack, own in table.groupby("stack", sort=False):
         chances = own.groupby("form")["chance"].mean()
-        names = [f"{escaped(form)} ({percent(chances[form])})" for form in own["form"]]
+        names = [f"{form} ({percent(chances[form])})" for form in own["form"]]
         states, x = state_cells(sorted(set(own["layer"])))
         wide = matrix(names, own["layer"].map(state_name), own["accuracy"])[states]
         cells = heat_map(
@@ -224,7 +224,7 @@ def _points(table: pd.DataFrame, colour: str, contexts: pd.Series) -> list[Trace
     traces = []
     for index, (label, own) in enumerate(table.groupby(table[colour].astype(str), sort=True)):
         shapes = [MARKS[cluster % len(MARKS)] for cluster in own["cluster"]]
-        name, shown = str(label) or "(none)", contexts[own.index].map(escaped)
+        name, shown = str(label) or "(none)", contexts[own.index]
         tone = SERIES[index % len(SERIES)]
         traces.append(
             marks(own["x"], own["y"], "%{customdata}", name, tone, shapes, customdata=shown)
