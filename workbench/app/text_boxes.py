@@ -40,7 +40,9 @@ def text_in_address(
         st.session_state[box], st.session_state[shown] = current, (page, current)
 
     def typed() -> None:
-        text = str(st.session_state.get(box) or " ")  # "" would be the default
+        if box not in st.session_state:  # of a page or view that is gone
+            return
+        text = str(st.session_state[box] or " ")  # "" would be the default
         st.session_state[shown] = page, text
         run_list.set_query(key, None if text == default else text, cleared)
 
