@@ -189,6 +189,9 @@ def test_conllu_with_three_faults_lists_their_lines() -> None:
     tag, columns = lines[3:]  # what to do, once for all that are alike
     assert tag.startswith("Did you mean 'NOUN'?") and columns.startswith("Separate columns")
     assert list(app.dataframe[-1].value["line"]) == [3, 7, 9]
+    shown = list(app.main)
+    button = next(each for each in app.button if each.label == "Check and store")
+    assert shown.index(app.error[0]) < shown.index(button), "in sight in the box of the top bar"
     assert uploads("corpora") == [] and _chosen(app, "Corpus") == "primer:size=200"
 
 

@@ -18,7 +18,7 @@ from tests.judges.odd import Quiet
 from workbench.core.findings import Finding, judged
 from workbench.experiment import Inputs, Progress, Table
 from workbench.experiment.growth import LARGE, Growth, open_claims
-from workbench.experiment.sizes import GrowingSettings, seconds_of
+from workbench.experiment.sizes import GrowingSettings, SplitSettings, seconds_of
 from workbench.runs import effort
 
 
@@ -175,6 +175,25 @@ def test_a_step_that_has_every_word_is_the_end_of_the_data(words: int, ended: st
     experiment = replace(COIN, settings=Words, growth=growth)
     inputs = Inputs(corpora=(corpus,))
     _, facts = effort.grown(experiment, inputs, Words(time="0s"), Quiet())
+    assert facts["growth"]["ended"] == ended
+
+
+@pytest.mark.parametrize(("train", "ended"), [(80, "time"), (81, "data")])
+def test_all_texts_of_a_corpus_without_splits_are_used_if_its_random_parts_are(
+    train: int, ended: str
+) -> None:
+    """Of 100 texts, 81 are train; all of test are scored."""
+
+    class Trained(SplitSettings, Coin):
+        max_sentences: int | None = None
+        max_train: int | None = train
+
+    docs = [Doc(Vocab(), ["a"])] * 100
+    corpus = wb.Corpus("one", {"": lambda: iter(docs)})
+    growth = Growth({"max_train": train})
+    experiment = replace(COIN, settings=Trained, growth=growth)
+    inputs = Inputs(corpora=(corpus,))
+    _, facts = effort.grown(experiment, inputs, Trained(time="0s"), Quiet())
     assert facts["growth"]["ended"] == ended
 
 

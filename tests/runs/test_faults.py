@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import threading
@@ -34,7 +35,7 @@ from workbench.runs.processes import locks
 from workbench.runs.request import make_request
 from workbench.runs.run import PROVENANCE, Run, all_runs
 from workbench.runs.spec import Spec
-from workbench.runs.subruns import in_process
+from workbench.runs.subruns import SUBRUNS, in_process
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 
@@ -150,6 +151,15 @@ def test_a_full_disk_is_no_bug_where_a_library_writes(
     with pytest.raises(SafetensorError) as caught:
         full()
     assert execute._crash(tmp_path, caught.value, ()).code == "disk-full"
+    folder = tmp_path / "run"
+    folder.mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(execute, "_attempt", full)
+        assert execute.execute(status.Journal(folder), SUBRUNS) != 0
+    stored = status.read(folder)
+    assert stored and stored.failure and stored.failure.code == "disk-full"
+    assert "File" not in str(stored.failure.lines), "a traceback is for bugs"
+    shutil.rmtree(folder)
     monkeypatch.setattr(model_card, "write", full)
     with pytest.raises(WorkbenchError, match="The disk at"):
         export_model("mini:bert", tmp_path / "exported")

@@ -17,13 +17,13 @@ large model a sixteenth of the first step more, and a third at most.
 import math
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import listing
-from workbench.corpora.splits import PARTS
+from workbench.corpora.splits import PARTS, SHARE
 from workbench.experiment.definition import Caveat, Experiment, Inputs, Progress, Result, Settings
 from workbench.experiment.growth import FACTOR, LARGE, NEARLY, Growth
 from workbench.experiment.sizes import GrowingSettings, SplitSettings, seconds_of
@@ -292,11 +292,21 @@ def _limits(
         return
     each = (at.split_sizes.train, at.split_sizes.dev, at.split_sizes.test)
     if len(corpus.splits) < 2:
-        yield None, None if None in each else sum(size or 0 for size in each)
+        read = None if None in each else sum(size or 0 for size in each)
+        n = sum(1 for _ in corpus.docs(None, read))
+        yield None, _of_random_parts(n, each)
         return
     sizes = dict(zip(PARTS, each, strict=True))
     for name in corpus.splits:
         yield name, sizes.get(name, at.split_sizes.train)
+
+
+def _of_random_parts(n: int, limits: Sequence[int | None]) -> int:
+    """How many of `n` sentences are used if they are split at random in train, dev and test."""
+    test = round(SHARE * n)
+    dev = round(SHARE * (n - test))
+    parts = zip((n - test - dev, dev, test), limits, strict=True)
+    return sum(part if limit is None else min(part, limit) for part, limit in parts)
 
 
 def _is_longer(corpus: "Corpus", split: str | None, most: int | None) -> bool:

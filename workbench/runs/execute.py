@@ -77,9 +77,10 @@ def execute(
             lines = status.log_lines(journal.folder)
             _unfinished(journal, "failed", replace(short, kind="input", lines=lines))
             return status.CODES[journal.status.state]
-        lines = tuple(traceback.format_exc().rstrip().splitlines())
-        for line in lines:
+        trace = () if is_full(error) else traceback.format_exc().rstrip().splitlines()
+        for line in trace:
             journal.log(line)
+        lines = tuple(trace) or status.log_lines(journal.folder)
         _unfinished(journal, "failed", _crash(journal.folder, error, lines[-status.LINES :]))
     return status.CODES[journal.status.state]
 

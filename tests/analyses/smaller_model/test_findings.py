@@ -12,8 +12,10 @@ from workbench.analyses.smaller_model.experiments import TABLES, SmallerModel
 from workbench.analyses.smaller_model.figures import FIGURES
 from workbench.analyses.smaller_model.plan import left_out, stages
 from workbench.analyses.smaller_model.result import one_page
+from workbench.analyses.transfer.experiments import Finetune
 from workbench.core.findings import changes
 from workbench.corpora.browse import Size
+from workbench.experiment.sizes import seconds_of
 
 
 @pytest.mark.parametrize(
@@ -66,6 +68,11 @@ def test_the_report_is_one_page(tmp_path: Path) -> None:
     for name in FIGURES:
         assert len(FIGURES[name](found).data)
     assert CODE.splitlines()[0] in str(found["opening"]["code"][0])
+
+
+def test_the_fine_tuning_has_as_many_texts_as_is_said_before_it_starts() -> None:
+    settings = Finetune(**SmallerModel(max_sentences=300).fine_tuning)
+    assert settings.max_train == 300 and seconds_of(settings.time) == 0  # else it grows from 300
 
 
 def test_stages_and_their_times_follow_sizes(monkeypatch: pytest.MonkeyPatch) -> None:

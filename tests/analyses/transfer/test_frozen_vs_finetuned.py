@@ -135,3 +135,10 @@ def test_of_several_corpora_each_is_scored_on_the_part_it_has(tmp_path: Any) -> 
     corpora = [wb.read(str(tmp_path / name)) for name in ("one", "other")]
     run = here("frozen-vs-finetuned", [wb.load("mini:bert")], corpora, split="test", **how)
     assert run.tables["delta"]["task"].tolist() == ["one", "other"]
+
+
+def test_a_caveat_keeps_the_models_that_it_names_apart() -> None:
+    common = {"task": "topic", "model": "bert", "converged": False, "learned": True}
+    ways = [{"method": "fine-tuned", "head": "standard"}, {"method": "frozen", "head": "lstm"}]
+    (caveat,) = frozen_vs_finetuned.cell_caveats(pd.DataFrame([common | way for way in ways]))
+    assert "topic (bert, fine-tuned), topic (bert, frozen, LSTM)." in caveat.text

@@ -269,8 +269,8 @@ def cell_caveats(means: pd.DataFrame) -> list[Caveat]:
         failed = means[~means[column].astype(bool)]
         if len(failed):
             cells = [
-                f"{row['task']}, {row['model']}, {row['method']}"
-                + (", LSTM" if row["head"] == "lstm" else "")
+                f"{row['task']} ({row['model']}, {row['method']}"
+                + (", LSTM)" if row["head"] == "lstm" else ")")
                 for row in failed.to_dict("records")
             ]
             caveats.append(Caveat(f"{message}: {listed(cells)}.", ("delta", "means", "scores")))

@@ -323,6 +323,7 @@ def draw_corpus_upload(place: str = PAGE) -> None:
 def _draw_storing(files: "Sequence[UploadedFile | Path]", place: str) -> bool:
     """Draw the columns and the name of these files; whether they were stored, and are chosen."""
     header = _header(files[0])
+    above = st.container()  # what is wrong: below the button, the box of the top bar hides it
     text, labels = (
         draw_columns(header.names, header.text, header.labels, place) if header.names else ((), ())
     )
@@ -332,7 +333,7 @@ def _draw_storing(files: "Sequence[UploadedFile | Path]", place: str) -> bool:
         "Check and store", key=f"store corpus {place}", type="primary", disabled=missing
     ):
         return False
-    with errors_shown(), st.spinner("Reading the files …"):
+    with above, errors_shown(), st.spinner("Reading the files …"):
         try:
             upload, notes = receive_corpus(files, name, text, labels)
         except FaultyError as faulty:
