@@ -51,6 +51,13 @@ def test_a_table_of_unknown_columns_has_the_way_to_choose_them(tmp_path: Path) -
     assert link.label == "Choose its columns"
 
 
+def test_a_page_that_is_reloaded_while_a_run_is_started_waits_for_it() -> None:
+    with run_form._starting("errors"):
+        app = opened("questions", question="better", model="mini:gpt", other="mini:llama")
+        assert "Starting …" in said(app)
+    assert "Starting …" not in said(app.run())
+
+
 def test_a_start_has_what_is_asked_and_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[Any] = []
 

@@ -224,3 +224,13 @@ def test_the_method_in_prose_has_the_settings() -> None:
     prose = Heads(baseline_margin=0.2, n_shuffles=300, positional_threshold=0.8).in_prose()
     assert "at least 20 points" in prose and "300 shuffled trees" in prose and "80 %" in prose
     assert "dependency" not in Heads(level="pieces").in_prose()
+
+
+@pytest.mark.parametrize(("last_read", "unit"), [(2, "words"), (4, "pieces")])
+def test_a_text_without_annotation_and_rare_words_has_words(last_read: int, unit: str) -> None:
+    tables = {
+        "heads": heads({"rare_share": float("nan")}, {"rare_share": float("nan")}),
+        "words": pd.DataFrame({"sentence": 0, "word": range(3)}),
+        "looks": pd.DataFrame({"sentence": 0, "word": range(last_read + 1)}),
+    }
+    assert f"500 {unit}" in next(iter(findings_of("heads", tables).values())).claim

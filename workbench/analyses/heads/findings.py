@@ -245,8 +245,15 @@ def _is_measured(table: pd.DataFrame, column: str) -> bool:
 
 
 def _are_words(tables: Tables) -> bool:
-    """Whether the unit of attention is a word: at the level of pieces there are no rare words."""
-    return len(tables.get("relations", ())) > 0 or _is_measured(tables["heads"], "rare_share")
+    """Whether the unit of attention is a word: what is annotated is, and where nothing is, no head
+    looks from beyond the last word of a sentence."""
+    if len(tables.get("relations", ())) > 0 or _is_measured(tables["heads"], "rare_share"):
+        return True
+    looks, words = tables.get("looks"), tables.get("words")
+    if looks is None or words is None or not (len(looks) and len(words)):
+        return False
+    last, last_read = (each.groupby("sentence")["word"].max() for each in (words, looks))
+    return bool((last_read <= last).all())
 
 
 def _positional(tables: Tables, unit: str) -> Finding:

@@ -163,6 +163,7 @@ def _one(owner: Analysis, recipe: Recipe) -> None:
         if any(run is not None and run.status.state == "failed" for run in runs):
             _offer_example(recipe)
         if None in runs:
+            run_form.draw_start(experiment.name)
             _start(experiment, arguments, recipe, runs)
         elif not any(run.status.under_way for run in runs if run is not None):
             with st.expander(

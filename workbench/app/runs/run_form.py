@@ -4,8 +4,8 @@ A request is checked before it is started, by the function that the command line
 reading the bytes of models and corpora, once a minute for the same request.
 """
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -298,13 +298,41 @@ def begin(arguments: RequestArguments) -> str:
     from workbench.runs.api import begun
     from workbench.runs.run import Run
 
-    request = _request(arguments)
-    stored = Run(machine.runs() / request.spec.name)
-    is_done = stored.path.is_dir() and stored.status.state == "done"
-    run = begun(request)
+    with _starting(arguments[0]):
+        request = _request(arguments)
+        stored = Run(machine.runs() / request.spec.name)
+        is_done = stored.path.is_dir() and stored.status.state == "done"
+        run = begun(request)
     st.session_state[FRESH] = {**st.session_state.get(FRESH, {}), run.name: is_done}
     st.query_params[run_list.OPENED] = run.name
     return run.name
+
+
+@st.cache_resource(show_spinner=False)
+def _being_started() -> list[str]:
+    """The experiments of the runs that this server is starting."""
+    return []
+
+
+@contextmanager
+def _starting(experiment: str) -> Iterator[None]:
+    _being_started().append(experiment)
+    try:
+        yield
+    finally:
+        _being_started().remove(experiment)
+
+
+def draw_start(experiment: str) -> None:
+    """Draw that a run is being started, by a page that was reloaded since, until it is there."""
+    if experiment in _being_started():
+        st.fragment(_wait_for_start, run_every=1.0)(experiment)
+
+
+def _wait_for_start(experiment: str) -> None:
+    if experiment not in _being_started():
+        st.rerun()
+    st.caption("Starting …")
 
 
 def note_if_cached(run: "Run") -> None:
