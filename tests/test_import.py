@@ -11,7 +11,7 @@ import pytest
 
 import workbench
 
-HEAVY = {"torch", "spacy", "pandas", "numpy", "streamlit", "transformers"}
+HEAVY = {"torch", "spacy", "pandas", "numpy", "streamlit", "transformers", "importlib.metadata"}
 PROGRAM = f"""
 import sys, time
 start = time.perf_counter()
