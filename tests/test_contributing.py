@@ -317,7 +317,7 @@ def test_a_class_of_model_without_its_methods_makes_no_model() -> None:
     class Half(wb.Model):
         name = family = "half"
 
-    with pytest.raises(TypeError, match="content_hash, device, encode, forward, parameters"):
+    with pytest.raises(TypeError, match=r"content_hash.*device.*encode.*forward.*parameters"):
         Half()
 
 

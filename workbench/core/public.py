@@ -230,8 +230,8 @@ class _Names(Mapping[str, Any]):
             "numpy.typing",
         ):
             found = vars(sys.modules[module]).get(name) if module in sys.modules else None
-            if isinstance(found, type | types.GenericAlias):  # NDArray is no type
-                return found
+            if isinstance(found, type | types.GenericAlias) or hasattr(found, "__value__"):
+                return found  # the latter two are NDArray, up to Python 3.11 and from 3.12 on
         home = (sys.modules["workbench"].home_of(name) or "").rstrip(":")
         found = vars(sys.modules[home]).get(name) if home in sys.modules else None
         if isinstance(found, type):
