@@ -88,7 +88,7 @@ def test_what_does_not_fit_is_said_before_it_is_run(page: Page, app_url: str) ->
         ("experiment=profile&model=**x**:red[y]", "**x**:red[y]"),
         ("experiment=zzz", "an experiment that does not exist"),
         ("experiment=steps&run=steps-zzz", "There is no run"),
-        ("experiment=profile&model=nonsense/x/y", "neither a folder nor a hub id"),
+        ("experiment=profile&model=nonsense/x/y", "There is no model"),
         ("experiment=describe&corpus=../../etc/zzz", "zzz"),
         ("experiment=profile&model=%00", "["),
     ],
