@@ -157,15 +157,20 @@ def _require(docs: Sequence["Doc"], n_parts: int, where: str) -> None:
     )
 
 
+def n_split_off(n: int) -> int:
+    """Return how many of `n` documents or sentences are split off for one part."""
+    return max(1, round(SHARE * n))
+
+
 def cut(docs: Sequence["Doc"], seed: int, where: str) -> tuple[list["Doc"], list["Doc"]]:
     """Return what stays and what is split off: whole documents where possible, else sentences."""
     _require(docs, 2, where)
     names = _documents(docs)
     if names:
-        sample = set(Random(f"parts {seed}").sample(names, max(1, round(SHARE * len(names)))))
+        sample = set(Random(f"parts {seed}").sample(names, n_split_off(len(names))))
         mask = [doc._.document in sample for doc in docs]
     else:
-        size = max(1, round(SHARE * len(docs)))
+        size = n_split_off(len(docs))
         indices = set(Random(f"parts {seed}").sample(range(len(docs)), size))
         mask = [index in indices for index in range(len(docs))]
     stays = [doc for doc, is_cut in zip(docs, mask, strict=True) if not is_cut]

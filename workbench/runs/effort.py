@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import listing
-from workbench.corpora.splits import PARTS, SHARE
+from workbench.corpora.splits import PARTS, n_split_off
 from workbench.experiment.definition import Caveat, Experiment, Inputs, Progress, Result, Settings
 from workbench.experiment.growth import FACTOR, LARGE, NEARLY, Growth
 from workbench.experiment.sizes import GrowingSettings, SplitSettings, seconds_of
@@ -303,8 +303,8 @@ def _limits(
 
 def _of_random_parts(n: int, limits: Sequence[int | None]) -> int:
     """How many of `n` sentences are used if they are split at random in train, dev and test."""
-    test = round(SHARE * n)
-    dev = round(SHARE * (n - test))
+    test = n_split_off(n)
+    dev = n_split_off(n - test)
     parts = zip((n - test - dev, dev, test), limits, strict=True)
     return sum(part if limit is None else min(part, limit) for part, limit in parts)
 
