@@ -352,14 +352,16 @@ def test_a_page_of_a_taken_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
         analysis._declared("second_heads", analysis.analyses())
 
 
+@pytest.mark.parametrize("package", ["absent", "workbench.analyses.absent"])
 def test_a_page_that_cannot_be_imported_is_an_error_of_that_page_alone(
-    monkeypatch: pytest.MonkeyPatch,
+    package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of another package, or of the house, where its file in `pages/` is not there yet."""
     page = Page("absent", "Absent", draw="views:ABSENT")
-    monkeypatch.setattr(navigation, "_guest", lambda page: wb.Analysis("absent", page=page))
+    monkeypatch.setattr(analysis, "pages", lambda: [(wb.Analysis(package, page=page), page)])
     monkeypatch.setattr("streamlit.Page", lambda draw, **look: draw)
     draw = navigation.streamlit_page(page)  # as for the bar of every page
-    with pytest.raises(WorkbenchError, match="views:ABSENT of absent"):
+    with pytest.raises(WorkbenchError, match=rf"views:ABSENT of {package}"):
         draw()
 
 

@@ -11,7 +11,8 @@ import streamlit as st
 from streamlit.string_util import is_material_icon
 
 from workbench.core import analysis
-from workbench.core.analysis import Analysis, Page, announced, is_built_in
+from workbench.core.analysis import Analysis, Page, announced
+from workbench.core.machine import app_file
 from workbench.core.registry import imported
 
 PRESENT = "present"  # in the address: whether the page is shown to an audience
@@ -72,9 +73,9 @@ def streamlit_page(page: Page, **look: Any) -> Any:
 
 
 def _guest(page: Page) -> Analysis | None:
-    """The analysis of another package that announces the page; None for a page with a file."""
+    """The analysis that announces a page without a file in `pages/`; None for one with a file."""
     owner = next((each for each, own in analysis.pages() if own is page), None)
-    return None if owner is None or is_built_in(owner.home(page.draw)) else owner
+    return None if owner is None or (app_file().parent / _file(page)).is_file() else owner
 
 
 def _file(page: Page) -> str:
