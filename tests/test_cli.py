@@ -90,7 +90,7 @@ def test_show_draws_the_tree(workbench: Command, trees: Path) -> None:
     assert workbench("corpora", "show", trees, "--limit", 1) == (
         0,
         """\
-[1] d1-1
+[0] d1-1
 The dog barks.
      ┌─ 1 The  DET    det
   ┌─ 2 dog     NOUN   nsubj

@@ -59,7 +59,7 @@ def show_corpus(
     reading: Reading,
     json: Json = False,
 ) -> None:
-    """Print Docs with all their annotations: trees, spans, chains, edges and labels."""
+    """Print Docs, counted from 0, with all their annotations: trees, spans, chains, edges, labels."""
     corpus = opened_corpus(ref, **reading)
     from workbench.cli import output
     from workbench.corpora.show import as_data, doc_name, shown
@@ -68,10 +68,10 @@ def show_corpus(
     if json:
         output.print_json({"corpus": corpus.name, "docs": [as_data(doc) for doc in docs]})
         return
-    number = 0
-    for number, doc in enumerate(docs, start=1):
-        print(f"[{number}] {doc_name(doc)}".rstrip(), shown(doc), sep="\n", end="\n\n")
-    if limit and not number:
+    last = -1
+    for last, doc in enumerate(docs):
+        print(f"[{last}] {doc_name(doc)}".rstrip(), shown(doc), sep="\n", end="\n\n")
+    if limit and last < 0:
         output.note(f"{corpus.name} has no Docs.")
 
 

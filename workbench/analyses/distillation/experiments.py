@@ -188,7 +188,7 @@ def _needs(settings: Distil) -> Iterator[Need]:
     if "maps" in settings.losses:
         yield HEADS
     yield Need(
-        "all heads of a model",
+        "a model with all of its heads",
         lambda facts: not facts["removed_heads"],
         "Choose the model before pruning.",
     )

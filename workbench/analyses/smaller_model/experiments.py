@@ -174,7 +174,7 @@ def _needs(settings: SmallerModel) -> Iterator[Need]:
     yield HEADS
     yield UNADDED
     yield Need(
-        "all heads of a model",
+        "a model with all of its heads",
         lambda facts: not facts["removed_heads"],
         "Choose the model before pruning.",
     )

@@ -541,8 +541,9 @@ def _caveats(bench: Bench, state: State, learned: bool) -> Iterator[str]:
             "Models that were cut too far were trained again on train; the original was not, so a "
             "part of what they keep may come from more training."
         )
-    yield (
-        f"The smaller model was chosen among {len(state.rows)} on {len(bench.split.dev)} texts of "
-        f"{bench.split.chosen_by}, whose share is therefore too high on average; that on "
-        f"{bench.split.scored} is not."
-    )
+    if len(state.rows) > 1:
+        yield (
+            f"The smaller model was chosen among {len(state.rows)} on {len(bench.split.dev)} texts "
+            f"of {bench.split.chosen_by}, whose share is therefore too high on average; that on "
+            f"{bench.split.scored} is not."
+        )

@@ -281,7 +281,7 @@ def _needs(settings: Training) -> Iterator[Need]:
             "Set the family to that of the model, or choose another model.",
         )
     yield Need(
-        "all heads of a model",
+        "a model with all of its heads",
         lambda facts: not facts["removed_heads"],
         "Choose the model before pruning, or train with recovery_steps of head-pruning.",
     )
