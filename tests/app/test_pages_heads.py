@@ -123,6 +123,7 @@ def test_the_first_head_with_a_role_is_shown_and_another_by_the_address(tmp_path
     words = said(app).replace("*", "")
     assert "nsubj: accuracy 90.0 % over 50 dependents (95 % interval 80.0 to 95.0)" in words
     assert "Baselines: offset +2 40.0 %" in words
+    assert "%; its difference to the best baseline: " in words
     scores = app.dataframe[0].value.set_index("score")
     assert scores.loc["offset -1", "value"] == "10.0 %"
     row = scores.loc["nsubj, dependent to governor"]

@@ -34,6 +34,7 @@ def test_never_two_at_once_and_the_first_come_first(asking: Asking) -> None:
     launch.cancel(first)
     spans = [times(finished(run)) for run in runs]
     assert spans == sorted(spans), "in the order in which they were asked"
+    assert all("The wait for cpu is over." in status.log_lines(run.path) for run in runs)
     for (_, ended), (started, _) in pairwise(spans):
         assert ended <= started, "never two at once"
 

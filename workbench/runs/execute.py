@@ -215,6 +215,8 @@ def _turn(device: str, journal: Journal, share: bool) -> Iterator[device_queue.S
         else device_queue.turn(device, waiting, str(journal.folder))
     )
     with turn as slot:
+        if logged:
+            journal.log(f"The wait for {device} is over.")
         yield slot
 
 

@@ -77,6 +77,16 @@ def test_rare_or_missing_parts_of_speech_are_left_out() -> None:
     assert len(findings_of("attention-averages", bare)) == 3
 
 
+def test_rare_parts_of_speech_are_left_out_and_their_words_count() -> None:
+    some = tables()
+    rare = some["tags"].query("tag == 'VERB'").assign(tag="X", n=20)
+    some["tags"] = pd.concat([some["tags"], rare])
+    *_, pair, favourite = claims(findings_of("attention-averages", some))
+    assert "VERB attends to NOUN" not in pair and "(all words: 47 %)" in pair
+    assert favourite.startswith("NOUN gets most attention for its frequency: 53 % of the attention")
+    assert "with 45 % of words" in favourite
+
+
 def test_nothing_is_tested_so_nothing_has_a_null() -> None:
     found = findings_of("attention-averages", tables()).values()
     assert {(each.verdict, each.null) for each in found} == {("supported", None)}

@@ -1,5 +1,6 @@
 """The findings of `attribution`, from tables with known content."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -202,8 +203,16 @@ def test_the_question_which_words_decide_has_words_first_and_methods_last() -> N
     assert [each.table for each in found] == ["tags"] * 2 + ["relations", "positions"] + [
         "methods"
     ] * 4
-    tags = run.tables["tags"].query("method == 'integrated-gradients'").set_index("tag")
+    tags = run.tables["tags"].query("method == 'integrated-gradients' and n >= 10").set_index("tag")
     more, less = found[0].claim.split("; ", 1)
     assert {tag for tag in tags.index if f"`{tag}`" in more} == {*tags.index[tags["lower"] > 1]}
     assert {tag for tag in tags.index if f"`{tag}`" in less} == {*tags.index[tags["upper"] < 1]}
     assert all(each in attribution(run.tables) for each in found[2:])
+
+
+def test_the_answer_names_no_tag_of_few_words() -> None:
+    rare = tag("NUM", 0.1, 0.5) | {"n": 1}
+    given = tables(method("occlusion", 0.4), CONTROL, tags=[tag("NOUN", 1.6, 0.2), rare])
+    run: Any = SimpleNamespace(tables=given)
+    claim = next(which_words([run], {})).claim
+    assert "`NOUN`" in claim and "`NUM`" not in claim and "1 tag of 10 words or more" in claim

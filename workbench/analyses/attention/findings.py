@@ -34,9 +34,9 @@ def attention_averages(tables: Tables) -> Iterator[Finding]:
         yield _strongest(tables["heads"], offsets)
         yield _profile(offsets)
     yield _special(tables["heads"])
-    if "tags" in tables and len(tags := _frequent(tables["tags"])):
-        yield from _pair(tags)
-        yield from _favourite(tags)
+    if "tags" in tables and len(_frequent(tables["tags"])):
+        yield from _pair(tables["tags"])
+        yield from _favourite(tables["tags"])
 
 
 # --- offsets --------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def above_average(tags: pd.DataFrame) -> pd.DataFrame:
 def _pair(tags: pd.DataFrame) -> Iterator[Finding]:
     """The pair of two parts of speech furthest above the mean of all that attend to the second."""
     layer = [*HEAD[:3]]
-    means = above_average(tags)
+    means = _frequent(above_average(tags))
     pairs = means[means["tag"] != means["to_tag"]]
     if pairs.empty:
         return
@@ -175,7 +175,7 @@ def _favourite(tags: pd.DataFrame) -> Iterator[Finding]:
     counts = tags.groupby("tag")["n"].max()
     by_tag = (tags["attention"] * tags["n"]).groupby(tags["to_tag"]).sum()
     shares, words = by_tag / by_tag.sum(), counts / counts.sum()
-    above = (shares - words).dropna()
+    above = (shares - words)[counts >= MIN_WORDS].dropna()
     if above.empty:
         return
     tag: Any = above.idxmax()

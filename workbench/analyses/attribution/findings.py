@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 CONTROLS = ("attention", "random")  # rows of the table `methods` that are no chosen method
 NEAR = 2  # words on each side of the predicted word
 FEWEST_DOCUMENTS = 10  # with fewer, the intervals of differences of methods say little
+FEWEST_WORDS = 10  # of a tag; with fewer, its interval over documents says little
 FEWEST_TYPES = 5  # distinct words; fewer sign flips cannot be significant
 
 
@@ -75,6 +76,7 @@ def which_words(runs: "Sequence[Run]", asked: Mapping[str, str]) -> Iterator[Fin
 
 def _tags(tags: pd.DataFrame, method: str) -> Finding:
     """The tags with more or less attribution per word than a mean word."""
+    tags = tags[tags["n"] >= FEWEST_WORDS]
     more, less = tags[tags["lower"] > 1], tags[tags["upper"] < 1]
 
     def named(rows: pd.DataFrame, than: str) -> str:
@@ -85,7 +87,10 @@ def _tags(tags: pd.DataFrame, method: str) -> Finding:
         ]
         return f"{listing(parts, 4)} {verb_of(len(rows), 'carries', 'carry')} {than}"
 
-    of = f"(by {method}; {len(tags)} tags, their intervals uncorrected)"
+    of = (
+        f"(by {method}; {plural(len(tags), 'tag')} of {FEWEST_WORDS} words or more, their "
+        "intervals uncorrected)"
+    )
     parts = [
         named(rows, f"{words} attribution than a mean word")
         for words, rows in (("more", more), ("less", less))

@@ -61,7 +61,7 @@ def _text(tables: Tables) -> Iterator[Finding]:
             "text",
             keys_of(row, "model"),
             "text",
-            measure=f"bits per character of the best model {READS[str(kind)]}",
+            measure=f"fewest bits per character of models {READS[str(kind)]}",
             unit="bits",
             column="bits_per_character",
             decided_by=MORE,
@@ -138,9 +138,9 @@ def _cost(table: pd.DataFrame) -> Finding:
     row, last = ordered[-1], ordered[0]
     times = row["words_per_second"] / last["words_per_second"]
     return Finding(
-        f"{row['model']} is the fastest: {row['words_per_second']:,.0f} words per second with "
-        f"{row['parameters']:,} weights, {decimal(times, 1)} times as many as {last['model']} "
-        "on this machine.",
+        f"{row['model']}, of {row['parameters']:,} weights, is the fastest on this machine: "
+        f"{row['words_per_second']:,.0f} words per second, {decimal(times, 1)} times as many as "
+        f"the slowest, {last['model']}.",
         row["words_per_second"],
         None,
         None,

@@ -20,6 +20,7 @@ from workbench.core.findings import (
     decimal,
     judged,
     keys_of,
+    listing,
     of_all,
     p_text,
     percent,
@@ -366,11 +367,13 @@ def _models(row: Row) -> Finding:
 
 
 def _most_split(rows: list[Row], several: bool) -> Finding:
-    most, least = rows[-1], rows[0]
+    most, fewest = rows[-1], rows[0]["fertility"]
+    least = [f"`{row['group']}`" for row in rows if row["fertility"] == fewest]
     return Finding(
-        f"Of {plural(len(rows), 'part')} of speech, `{most['group']}` has most pieces per word "
-        f"({decimal(most['fertility'], 2)}) and `{least['group']}` fewest "
-        f"({decimal(least['fertility'], 2)}){_in(most, several)}.",
+        f"Of {plural(len(rows), 'part')} of speech with {DISTINCT} words or more, "
+        f"`{most['group']}` has most pieces per word "
+        f"({decimal(most['fertility'], 2)}) and {listing(least)} fewest "
+        f"({decimal(fewest, 2)}){_in(most, several)}.",
         most["fertility"],
         (most["fertility_lower"], most["fertility_upper"]),
         None,

@@ -235,12 +235,12 @@ def _summary(row: "pd.Series", name: str) -> None:
 
     st.markdown(
         f"**{plain(name)}**: accuracy {percent('accuracy')} over {row['n']:,} dependents (95 % "
-        f"interval {100 * row['lower']:.1f} to {100 * row['upper']:.1f}); with reliable maxima "
-        f"only, {percent('accuracy_confident')}. Baselines: offset "
+        f"interval {100 * row['lower']:.1f} to {100 * row['upper']:.1f}). Baselines: offset "
         f"{signed(whole(row['baseline_offset']))} "
         f"{percent('baseline_accuracy')}, first word {percent('baseline_first')}, longest word "
-        f"{percent('baseline_longest')}, shuffled trees {percent('null_mean')}. Difference to the "
-        f"best baseline: {shown(row['difference'], 'F1')} points "
+        f"{percent('baseline_longest')}, shuffled trees {percent('null_mean')}. Accuracy "
+        f"with reliable maxima only: {percent('accuracy_confident')}; its difference to the best "
+        f"baseline: {shown(row['difference'], 'F1')} points "
         f"({span(row['difference_lower'], row['difference_upper'], 'F1')}), "
         f"{p_text(row['p_value_baseline'])}; to shuffled trees "
         f"{p_text(row['p_value'])} (both corrected). {verdict}."
