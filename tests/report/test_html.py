@@ -29,6 +29,7 @@ from workbench.corpora.splits import few_sentences_caveat
 from workbench.experiment import Caveat, Table
 from workbench.report import write_report
 from workbench.report.format import FEWER, MOST
+from workbench.runs.compare import compare
 from workbench.runs.status import Failure
 
 
@@ -352,6 +353,15 @@ def test_a_run_that_bad_input_ended_names_it_and_its_remedy(tmp_path: Path) -> N
 def test_an_unknown_ending_is_an_error_with_a_remedy(tmp_path: Path, name: str, said: str) -> None:
     with pytest.raises(WorkbenchError, match=said):
         write_report([made(tmp_path)], tmp_path / name)
+
+
+def test_a_comparison_is_reported_as_its_runs(tmp_path: Path) -> None:
+    runs = [made(tmp_path), made(tmp_path, seed=1)]
+    listed = write_report(runs, tmp_path / "listed.html")
+    compared = write_report(compare(*runs), tmp_path / "compared.html")
+    assert compared.read_bytes() == listed.read_bytes()
+    with pytest.raises(WorkbenchError, match="not a Tables"):
+        write_report(runs[0].tables, tmp_path / "tables.html")  # type: ignore[arg-type]
 
 
 def test_a_report_of_nothing_is_an_error(tmp_path: Path) -> None:

@@ -96,6 +96,7 @@ def test_a_seed_of_numpy_is_a_seed(asking: Asking) -> None:
         ({"experiment": "steps", "models": ["x"]}, "model-count"),
         ({"experiment": "describe"}, "takes one corpus; none"),
         ({"experiment": "describe", "corpora": ["primer", "primer"]}, "corpus-count"),
+        ({"experiment": "describe", "corpora": ["Ann ran", "Al sat"]}, r"texts are wb.read\("),
         ({"experiment": "describe", "corpora": ["primer"], "split": "tset"}, "Did you mean 'test'"),
         ({"experiment": "steps", "split": "test"}, "corpus-count"),
         ({"experiment": "profile", "models": ["a\0b"]}, "neither a folder nor a hub id"),

@@ -293,7 +293,8 @@ def _accepts(hint: Any, value: object) -> bool:
         return True
     if getattr(kind, "_is_protocol", False):  # a class of the user's need not inherit from it
         return not isinstance(value, (*PLAIN, Iterator))
-    if kind is Sequence and hasattr(value, "__getitem__") and hasattr(value, "__len__"):
+    has_places = hasattr(value, "__getitem__") and hasattr(value, "__len__")
+    if kind is Sequence and has_places and not isinstance(value, Mapping):
         pass  # an array serves
     elif not isinstance(value, kind):
         return False

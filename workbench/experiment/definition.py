@@ -662,15 +662,16 @@ def require_input_counts(experiment: Experiment[Any], n_models: int, n_corpora: 
                 f"{experiment.name} takes {counted(what, minimum, maximum)}; {count or 'none'} "
                 f"{'was' if count < 2 else 'were'} given.",
                 code=f"{what}-count",
-                remedy=_count_remedy(what, maximum),
+                remedy=_count_remedy(what, count, maximum),
             )
 
 
-def _count_remedy(what: str, maximum: int | None) -> str:
+def _count_remedy(what: str, count: int, maximum: int | None) -> str:
     if maximum == 0:
         return f"Remove --{what}."
     if maximum == 1:
-        return f"Name it with --{what} REF, in Python {what}=REF."
+        texts = "; several texts are wb.read([TEXT, …])" if what == "corpus" and count > 1 else ""
+        return f"Name it with --{what} REF, in Python {what}=REF{texts}."
     return (
         f"Name them with --{what} REF, in Python {what}=[REF, …], or in the app under More "
         f"{PLURALS[what]}."

@@ -16,6 +16,7 @@ from types import ModuleType
 from workbench.core.errors import WorkbenchError, require_one_of
 from workbench.core.files import user_path
 from workbench.core.public import public
+from workbench.runs.compare import Comparison
 from workbench.runs.run import Run, opened_run
 
 __all__ = ["ENDINGS", "write_report"]
@@ -25,7 +26,7 @@ ENDINGS = (".html", ".md", ".tex", ".pdf", ".zip")
 
 @public
 def write_report(
-    runs: Run | str | Sequence[Run | str],
+    runs: Run | str | Comparison | Sequence[Run | str],
     out: "str | PathLike[str]",
     *,
     title: str = "",
@@ -34,7 +35,7 @@ def write_report(
     """Write a report of one run, or of several runs side by side.
 
     Args:
-        runs: A `Run` or its name, or several in a list.
+        runs: A `Run` or its name, several in a list, or what `wb.compare` returns.
         out: The output file; its suffix is the format: .html, .md, .tex (with the papers cited in
             a .bib next to it), .pdf, or .zip with all data.
         title: The title (default: the experiment, models and corpora in words).
@@ -53,7 +54,8 @@ def write_report(
         'primer.html'
     """
     path = user_path(out)
-    named = [runs] if isinstance(runs, Run | str) else runs
+    compared = runs.runs if isinstance(runs, Comparison) else runs
+    named = [compared] if isinstance(compared, Run | str) else compared
     found = [opened_run(run, "wb.report") for run in named]
     ending = path.suffix.lower()
     require_one_of(

@@ -61,7 +61,7 @@ def test_arcs_of_words_not_read_are_left_out_and_counted(run_heads: RunHeads) ->
     assert set(found.tables["heads"]["n"]) == {4}
     none = doc_of(["cat", "a" * 10, "cat"], [1, 2, 2], ["dep", "dep", "ROOT"])
     found = run_heads(Prescribed(), [none])
-    assert "1 words have no piece" in _caveats(found)
+    assert "without a piece of their own are left out (1)" in _caveats(found)
     assert found.tables["relations"].empty, "both arcs lost an end"
 
 

@@ -136,7 +136,8 @@ def _caveats(
     yield from unread_caveat(report.cut)
     if report.unaligned:
         yield Caveat(
-            f"{report.unaligned:,} words have no piece in the tokenizer; they are left out."
+            f"Words without a piece of their own are left out ({report.unaligned:,}): they share "
+            "the piece of another word, or the tokenizer drops them."
         )
     if len({site.stack for site in head_sums.sites}) > 1:
         yield Caveat(

@@ -248,7 +248,10 @@ def examples_of(
         unread: NDArray[np.bool_] = n_missing[span[:, 1]] - n_missing[span[:, 0]] == length
         return unread
 
-    leave_out(_any(spans, is_unread), "have a span whose words the model did not read")
+    leave_out(
+        _any(spans, is_unread),
+        "have a span of words that the model did not read or that have no piece of their own",
+    )
     part = part_of[document]
     train = np.flatnonzero(keep & (part == PARTS.index(TRAIN)))
     if max_targets is not None and len(train) > max_targets:

@@ -447,7 +447,7 @@ def word_caveats(words: Words) -> Iterator[str]:
     if words.shared < words.all:
         yield (
             f"{words.all - words.shared:,} of {words.all:,} words are left out: in one model "
-            "they have no piece, or lie beyond its maximum length."
+            "they have no piece of their own, or lie beyond its maximum length."
         )
     if len(words.rows) < words.shared:
         yield f"Compared on a random sample of {len(words.rows):,} of {words.shared:,} words."

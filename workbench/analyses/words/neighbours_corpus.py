@@ -304,7 +304,8 @@ def _caveats(
     if missing := len(chosen) - len(drawn.candidates):
         notes.append(
             f"{missing:,} of {len(chosen):,} words have no state, because they are unknown to the "
-            "model, have no piece, or are beyond the end of what it reads. They are left out."
+            "model, have no piece of their own, or are beyond the end of what it reads. They are "
+            "left out."
         )
     if len(everything.table) > len(chosen):
         sample = ", a random sample of them" if len(chosen) == settings.max_occurrences else ""

@@ -259,7 +259,7 @@ class Occurrences(Displayed):
         if n_missing := int((missing & of).sum()):
             notes.append(
                 f"{n_missing:,} of {plural(of.sum(), 'word')} have no state: they are beyond the "
-                "end of what the model reads, have no piece, or are unknown to it."
+                "end of what the model reads, have no piece of their own, or are unknown to it."
             )
         return notes
 
