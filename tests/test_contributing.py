@@ -24,6 +24,7 @@ from tests.models.bag_of_embeddings import BagOfEmbeddings
 from tests.tiny import tiny_bert
 from workbench import Run, WorkbenchError, read
 from workbench.app import navigation
+from workbench.app.frame import home
 from workbench.cli import main
 from workbench.core import analysis
 from workbench.core.analysis import Page, Recipe
@@ -424,6 +425,23 @@ def test_a_page_that_cannot_be_imported_is_an_error_of_that_page_alone(
     draw = navigation.streamlit_page(page)  # as for the bar of every page
     with pytest.raises(WorkbenchError, match="views:ABSENT of absent"):
         draw()
+
+
+def test_a_look_at_a_sentence_that_cannot_be_imported_leaves_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broken = wb.Analysis("absent", first_look="views:LOOK")
+    own = wb.Analysis(__name__, first_look=":LOOK")
+    drawn: list[str] = []
+    monkeypatch.setattr(
+        sys.modules[__name__], "LOOK", home.Look(lambda *of: drawn.append(of[3])), False
+    )
+    monkeypatch.setattr(home, "analyses", lambda: {"absent": broken, __name__: own})
+    monkeypatch.setattr(home.cache, "model", str)
+    monkeypatch.setattr(home.cache, "typed", str)
+    monkeypatch.setattr("workbench.app.text.show_error", lambda error: drawn.append(error.code))
+    home._look("Ben walks.")
+    assert drawn == ["import-failed", "Ben walks."]
 
 
 @pytest.mark.parametrize("icon", ["", "no_such_icon"])
