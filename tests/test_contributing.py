@@ -15,6 +15,8 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
+import typer
+from typer.testing import CliRunner
 
 import workbench as wb
 from tests.examples import add_files, blocks, write_files
@@ -22,8 +24,10 @@ from tests.models.bag_of_embeddings import BagOfEmbeddings
 from tests.tiny import tiny_bert
 from workbench import Run, WorkbenchError, read
 from workbench.app import navigation
+from workbench.app.frame import home
+from workbench.cli import main
 from workbench.core import analysis
-from workbench.core.analysis import Page
+from workbench.core.analysis import Page, Recipe
 from workbench.core.findings import check_findings
 from workbench.core.registry import imported
 from workbench.corpora import readers
@@ -162,10 +166,21 @@ def test_a_function_that_returns_no_result_is_an_error_of_the_user() -> None:
 
 
 @pytest.mark.usefixtures("own_runs")
-def test_a_column_of_mixed_types_is_named_with_its_table() -> None:
-    mixed = pd.DataFrame({"words": [3.5, "none"]})
-    with pytest.raises(WorkbenchError, match=r"table 'counts' .* column words") as caught:
-        counted(lambda *given: wb.Result({"counts": mixed}))
+@pytest.mark.parametrize(
+    ("table", "wrong"),
+    [
+        (pd.DataFrame({"words": [3.5, "none"]}), "column words"),
+        (pd.DataFrame({"words": pd.arrays.SparseArray([3])}), "column words"),
+        (pd.DataFrame({"words": [2**70]}), "too large"),
+        (pd.DataFrame([[3, 4]], columns=["words", "words"]), "name of its own: words, words"),
+        (pd.DataFrame({("words", "mean"): [3.5]}), r"name of its own: \('words', 'mean'\)"),
+    ],
+)
+def test_a_column_that_cannot_be_written_is_named_with_its_table(
+    table: pd.DataFrame, wrong: str
+) -> None:
+    with pytest.raises(WorkbenchError, match=rf"table 'counts' .*{wrong}") as caught:
+        counted(lambda *given: wb.Result({"counts": table}))
     assert caught.value.code == "wrong-type"
 
 
@@ -295,6 +310,20 @@ def test_a_model_that_returns_too_few_layers_is_told_how_many() -> None:
 
 
 @pytest.mark.usefixtures("own_runs")
+def test_a_model_whose_states_are_no_tensors_is_told_what_they_are() -> None:
+    class Arrays(BagOfEmbeddings):
+        def forward(self, *given: Any, **more: Any) -> Any:
+            output = super().forward(*given, **more)
+            return replace(
+                output, hidden={"encoder": [each.numpy() for each in output.hidden["encoder"]]}
+            )
+
+    with pytest.raises(WorkbenchError, match=r"2 states of the encoder: ndarray \[") as caught:
+        wb.run("geometry", model=Arrays(), corpus="primer:size=20", random_models=0)
+    assert "has 2 tensors" in caught.value.remedy
+
+
+@pytest.mark.usefixtures("own_runs")
 def test_a_model_that_returns_its_states_alone_is_told_what_to_return() -> None:
     class Bare(BagOfEmbeddings):
         def forward(self, *given: Any, **more: Any) -> Any:
@@ -344,12 +373,47 @@ def test_a_declaration_of_a_wrong_type_is_named_with_its_line(
     assert "mistyped.py:3" in caught.value.remedy
 
 
-def test_a_page_of_a_taken_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = ModuleType("second_heads")
-    module.ANALYSIS = wb.Analysis("second_heads", page=Page("heads", "Heads"))  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "second_heads", module)
-    with pytest.raises(WorkbenchError, match="the page 'heads'"):
-        analysis._declared("second_heads", analysis.analyses())
+@pytest.mark.parametrize(
+    ("announced", "wrong"),
+    [
+        ({"page": Page("heads", "Heads")}, "the page 'heads' .* workbench.analyses.heads"),
+        ({"pages": (Page("runs", "Mine"),)}, "the page 'runs' .* workbench"),
+        ({"commands": {"run": "own:run"}}, "the command 'run' .* workbench"),
+        ({"recipes": (Recipe("grammar", "", "", "own"),)}, "the question 'grammar' .*basics"),
+    ],
+)
+def test_what_has_a_taken_name_is_refused(
+    announced: Any, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ModuleType("second")
+    module.ANALYSIS = wb.Analysis("second", **announced)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "second", module)
+    with pytest.raises(WorkbenchError, match=wrong):
+        analysis._declared("second", analysis.analyses())
+
+
+def test_the_names_of_pages_and_commands_of_no_analysis_are_taken() -> None:
+    pages = {each.name for each in (*navigation.STARTS, *navigation.LIBRARY, *navigation.HIDDEN)}
+    assert pages == set(analysis.OURS["page"])
+    known = set(typer.main.get_command(main.commands()).commands)  # type: ignore[attr-defined]
+    assert known - set(analysis.announced("commands")) == set(analysis.OURS["command"])
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "two words"])
+def test_a_page_whose_name_is_no_part_of_an_address_is_refused(name: str) -> None:
+    with pytest.raises(WorkbenchError, match="the name of a page is letters"):
+        Page(name, "Spread")
+
+
+def test_a_command_that_cannot_be_imported_is_an_error_of_that_command_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(main, "announced", lambda what: {"absent": "no_such_module:absent"})
+    monkeypatch.setattr(main.app, "registered_commands", [*main.app.registered_commands])
+    app = main.commands.__wrapped__()
+    assert CliRunner().invoke(app, ["--version"]).exit_code == 0
+    with pytest.raises(WorkbenchError, match="the command absent cannot be imported"):
+        app(["absent", "--model", "mini:bert"], standalone_mode=False)
 
 
 @pytest.mark.parametrize("package", ["absent", "workbench.analyses.absent"])
@@ -363,6 +427,23 @@ def test_a_page_that_cannot_be_imported_is_an_error_of_that_page_alone(
     draw = navigation.streamlit_page(page)  # as for the bar of every page
     with pytest.raises(WorkbenchError, match=rf"views:ABSENT of {package}"):
         draw()
+
+
+def test_a_look_at_a_sentence_that_cannot_be_imported_leaves_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broken = wb.Analysis("absent", first_look="views:LOOK")
+    own = wb.Analysis(__name__, first_look=":LOOK")
+    drawn: list[str] = []
+    monkeypatch.setattr(
+        sys.modules[__name__], "LOOK", home.Look(lambda *of: drawn.append(of[3])), False
+    )
+    monkeypatch.setattr(home, "analyses", lambda: {"absent": broken, __name__: own})
+    monkeypatch.setattr(home.cache, "model", str)
+    monkeypatch.setattr(home.cache, "typed", str)
+    monkeypatch.setattr("workbench.app.text.show_error", lambda error: drawn.append(error.code))
+    home._look("Ben walks.")
+    assert drawn == ["import-failed", "Ben walks."]
 
 
 @pytest.mark.parametrize("icon", ["", "no_such_icon"])

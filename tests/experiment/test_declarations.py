@@ -3,13 +3,16 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any, get_type_hints
 
 import pytest
+from pydantic import Field
 
 import workbench as wb
+from tests import oracle
 from workbench import Corpus
 from workbench.cli.run import given_settings
 from workbench.core import analysis
@@ -131,6 +134,19 @@ def test_code_that_is_not_there_is_an_error_when_it_is_run_and_names_the_experim
     broken = declared(run="no_such_module:run")
     with pytest.raises(WorkbenchError, match="run of own cannot be imported"):
         broken.run(Inputs(), Settings(), None)  # type: ignore[arg-type]
+
+
+def test_the_oracle_runs_every_experiment() -> None:
+    missing = {*built_in_experiments()} - {name for name, *_ in oracle.RUNS}
+    assert not missing, f"give {sorted(missing)} a small run in RUNS of tests/oracle.py"
+
+
+def test_settings_whose_defaults_are_refused_are_a_mistake_of_the_declaration() -> None:
+    class Counting(Settings):
+        words: int = Field(0, ge=1, description="Minimum number of words.")
+
+    with pytest.raises(WorkbenchError, match="with its defaults, words is 0: input should be"):
+        replace(declared(run=answer), settings=Counting)
 
 
 def test_a_demo_without_its_title_is_refused() -> None:

@@ -9,7 +9,7 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -63,9 +63,22 @@ app.command("fetch")(report_fetch.fetch_command)
 def commands() -> typer.Typer:
     """Return all commands, with those that analyses announce."""
     for name, home in announced("commands").items():
-        command = imported(home, f"the command {name}")
+        try:
+            command = imported(home, f"the command {name}")
+        except WorkbenchError as error:  # of this command alone
+            command = _refused(error)
         app.command(name, **(WITH_SETTINGS if takes_settings(command) else {}))(command)
     return app
+
+
+def _refused(error: WorkbenchError) -> Callable[..., None]:
+    """A command that cannot be imported: it raises the error, whatever its options."""
+
+    def refused(context: typer.Context) -> None:
+        raise error
+
+    refused.__doc__ = f"Cannot be used: {error.what}"
+    return refused
 
 
 def main() -> None:

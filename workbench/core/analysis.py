@@ -12,6 +12,7 @@ analysis.
 """
 
 import pkgutil
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,15 @@ from workbench.core.registry import imported
 GROUP = "workbench.analyses"  # of entry points
 INSIDE = "workbench.analyses"  # the package whose packages are analyses
 Home = str  # "module:attribute", the module within the package of the analysis, or ":attribute"
+OURS = {  # names that no analysis may have
+    "page": (
+        "corpora", "experiments", "home", "lessons", "models", "questions", "runs", "settings",
+    ),
+    "command": (
+        "app", "corpora", "demo", "doctor", "experiments", "export", "export-model", "fetch",
+        "models", "report", "run", "runs",
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -62,6 +72,16 @@ class Page:
     on_phone: bool = False
     is_typed: bool = False
     selection: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if not re.fullmatch(r"[A-Za-z0-9_-]+", self.name):  # else the app does not start
+            raise WorkbenchError(
+                f"the name of a page is letters, digits, '-' and '_', not {self.name!r:.40}.",
+                code="wrong-type",
+                where=f"Page {self.title!r:.40}",
+                remedy="Give it such a name: its address has it.",
+            )
 
 
 @dataclass(frozen=True)
@@ -292,10 +312,12 @@ def _declared(package: str, others: Mapping[str, Analysis]) -> Analysis:
             where=package,
             remedy="Fix the package that provides it.",
         )
-    for other in others.values():
-        for what, name in sorted(_names(found) & _names(other)):
+    taken = {other.package: _names(other) for other in others.values()}
+    taken["workbench"] = {(what, name) for what, names in OURS.items() for name in names}
+    for owner, names in taken.items():
+        for what, name in sorted(_names(found) & names):
             raise WorkbenchError(
-                f"the {what} {name!r} of {package} is there already, in {other.package}.",
+                f"the {what} {name!r} of {package} is there already, in {owner}.",
                 code="name-conflict",
                 where=package,
                 remedy=f"Give the {what} another name in its ANALYSIS, or uninstall one of them.",
@@ -311,6 +333,7 @@ def _names(analysis: Analysis) -> set[tuple[str, str]]:
         "command": analysis.commands,
         "page of results": analysis.results,
         "page": [page.name for page in _pages(analysis)],
+        "question": [recipe.name for recipe in analysis.recipes],
     }
     return {(what, name) for what, names in named.items() for name in names}
 

@@ -159,11 +159,14 @@ def _require_states(model: Model, text: Pieces, output: Output) -> None:
     for stack in model.stacks[:1]:  # further stacks only read targets
         states = output.hidden.get(stack.name, ())
         expected = (*text.ids.shape, model.width)
-        if len(states) == stack.layers + 1 and all(each.shape == expected for each in states):
+        if len(states) == stack.layers + 1 and all(
+            isinstance(each, Tensor) and each.shape == expected for each in states
+        ):
             continue
-        shapes = listed(dict.fromkeys(str([*each.shape]) for each in states)) or "none"
+        kinds = [f"{type(each).__name__} {[*getattr(each, 'shape', ())]}" for each in states]
         raise WorkbenchError(
-            f"forward returned {len(states)} states of the {stack.name}, of shapes {shapes}.",
+            f"forward returned {len(states)} states of the {stack.name}"
+            f"{': ' if kinds else ''}{listed(dict.fromkeys(kinds))}.",
             code="shape-mismatch",
             where=model.name,
             remedy=f"hidden[{stack.name!r}] has {stack.layers + 1} tensors of shape "

@@ -434,9 +434,9 @@ class Model(Protocol):
         raise refusal(
             self,
             "cannot be created with random weights",
-            "Turn the random-weight baseline off if the experiment has a setting for it, such as "
-            "random_baseline=False, or choose another model; a class of your own may define "
-            "reinitialised.",
+            "Turn the random weights off if the experiment has a setting for it "
+            "(random_baseline=False, random_twin=False or random_models=0), or choose another "
+            "model; a class of your own may define reinitialised.",
         )
 
     def save(self, folder: Path) -> None:

@@ -554,6 +554,11 @@ class Experiment(Generic[S]):
         wrong = []
         if not (isinstance(self.settings, type) and issubclass(self.settings, Settings)):
             wrong.append(f"settings is {self.settings!r:.40}, not a subclass of wb.Settings")
+        elif not any(each.is_required() for each in self.settings.model_fields.values()):
+            try:
+                self.settings()
+            except WorkbenchError as error:
+                wrong.append(f"with its defaults, {error.what.removesuffix('.')}")
         if self.split not in ("all", "held-out", "train"):
             wrong.append(f"split is {self.split!r:.40}, not all, held-out or train")
         wrong += [

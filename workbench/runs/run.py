@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from workbench.core import machine
 from workbench.core.display import Displayed
-from workbench.core.errors import LISTED, WorkbenchError, did_you_mean, line_of
+from workbench.core.errors import LISTED, WorkbenchError, did_you_mean, line_of, listed
 from workbench.core.files import (
     atomic_write,
     open_regular,
@@ -97,6 +97,13 @@ def write_table(folder: Path, name: str, table: "pd.DataFrame", about: Table) ->
             code="wrong-type",
             remedy="Return wb.Result({table name: data frame}).",
         )
+    if table.columns.nlevels > 1 or not table.columns.is_unique:
+        names = listed(map(str, table.columns))
+        raise WorkbenchError(
+            f"a column of the table {name!r} has no name of its own: {names}.",
+            code="wrong-type",
+            remedy="Give each column one name that no other has.",
+        )
     keys = list(about.keys)
     if missing := [key for key in keys if key not in table.columns]:
         raise WorkbenchError(
@@ -119,7 +126,7 @@ def write_table(folder: Path, name: str, table: "pd.DataFrame", about: Table) ->
     with atomic_write(path) as draft, draft.open("wb") as file:  # pyarrow opens UTF-8 paths only
         try:
             whole.to_parquet(file, index=False)
-        except ArrowException as error:  # its last argument names the column
+        except (ArrowException, OverflowError, TypeError) as error:  # Arrow's ends with the column
             raise WorkbenchError(
                 f"the table {name!r} cannot be written: {error.args[-1]}.",
                 code="wrong-type",

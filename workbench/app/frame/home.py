@@ -112,8 +112,12 @@ def _look(typed: str) -> None:
     """Draw what analyses show of the sentence, next to each other."""
     ref = choice.model()
     model, doc = cache.model(ref), cache.typed(typed)
-    announced = [each.imported(each.first_look) for each in analyses().values() if each.first_look]
-    looks: list[Look] = sorted(announced, key=lambda look: look.order)
+    looks: list[Look] = []
+    for each in analyses().values():
+        if each.first_look:
+            with errors_shown():  # one that cannot be imported leaves the others
+                looks.append(each.imported(each.first_look))
+    looks.sort(key=lambda look: look.order)
     if not looks:
         return
     with st.container(key="look"):
