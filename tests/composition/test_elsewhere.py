@@ -31,6 +31,7 @@ from workbench.models.output_heads.standard_heads import (
     with_standard_head,
 )
 from workbench.models.output_heads.task_heads import MixHead, Scale, StandardHead
+from workbench.models.whole_net import require_plain
 
 NAMES: dict[Labelling, tuple[str, ...]] = {
     "class": ("bad", "fine", "good"), "score": (), "tags": ("ADJ", "NOUN"),
@@ -271,6 +272,17 @@ def own_cases(home: Path) -> list[Case]:
         assert not (home / f"not-{number}").exists()
         cases.append(Case(folder, AUTO["class"], torch.zeros(0), {"input_ids": [[1, 2]]}))
     return cases
+
+
+def test_a_language_model_is_offered_only_where_there_is_one(tmp_path: Path) -> None:
+    for base, offered in (
+        (wb.load("mini:bert", device="cpu"), True),
+        (opened("bert", tmp_path), False),
+    ):
+        head = MixHead(task_of("class"), 2, base.width, False, Scale())
+        with pytest.raises(wb.WorkbenchError, match="mix of all layers") as refused:
+            require_plain(base.with_task_head(head))
+        assert ("language-model" in refused.value.remedy) == offered
 
 
 def check(names: Sequence[str], kinds: Sequence[Labelling], home: Path) -> None:

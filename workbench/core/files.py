@@ -292,11 +292,11 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
         is_utf_16 = number == 1 and error.object[:2] in UTF_16
         raise WorkbenchError(
             f"not UTF-8 text (byte {error.object[error.start]:#04x} at column {error.start + 1}), "
-            f"probably {'UTF-16' if is_utf_16 else 'Latin-1'}.",
+            f"probably {'UTF-16' if is_utf_16 else 'Windows-1252'}.",
             code="file-encoding",
             where=f"{path}:{number}",
             remedy="Save the file as UTF-8: in Excel as the type CSV UTF-8, in a terminal with "
-            f"iconv -f {'utf-16' if is_utf_16 else 'latin1'} -t utf-8 IN > OUT",
+            f"iconv -f {'utf-16' if is_utf_16 else 'cp1252'} -t utf-8 IN > OUT",
         ) from None
     except (lzma.LZMAError, zlib.error, EOFError, OSError) as error:
         raise unreadable(path, error, number) from None

@@ -140,6 +140,13 @@ def task_of(corpus: "Corpus", name: str, metric: str = "") -> Task:
     names: tuple[str, ...] = ()
     if label in labels:
         kind, names = ("score", ()) if labels[label] is None else ("class", labels[label] or ())
+        if len(names) == 1:
+            raise WorkbenchError(
+                f"every {label} is {names[0]!r}: there is nothing to learn.",
+                code="task-constant",
+                where=corpus.name,
+                remedy="Choose a label with at least two classes.",
+            )
     elif label == "answers":
         kind = "answers"
     elif label == "entities":

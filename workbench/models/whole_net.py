@@ -74,7 +74,11 @@ def require_plain(model: Model) -> HuggingFace:
             "its task head reads a mix of all layers, and the heads of transformers read the last "
             "one",
             f"wb.load({model.name!r}) opens it. To use it in transformers, fine-tune with head "
-            "standard; --objective language-model exports its language model.",
+            + (
+                "standard; --objective language-model exports its language model."
+                if any(task.is_language_model for task in model.objectives)
+                else "standard."
+            ),
         )
     return model.in_weights()
 

@@ -314,6 +314,9 @@ def test_what_is_measured_is_known_before_a_run_starts() -> None:
     request = make_request("head-pruning", ["mini:bert"], [corpus], {"task": label})
     (line,) = measured_lines(request)
     assert "Fits a classifier for sentiment" in line and not request.unmet_requirements()
+    request = make_request("head-pruning", ["mini:bert"], [corpus], {"task": "sentimant"})
+    (error,) = request.unmet_requirements()
+    assert error.code == "label-missing" and "Did you mean 'sentiment'?" in error.remedy
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt", "t5"])

@@ -337,6 +337,21 @@ def test_the_best_order_is_shown_next_to_random_orders() -> None:
     assert "−0.10 nats (head 2.1) to +0.40 (head 1.2)" in others[4].claim
 
 
+@pytest.mark.parametrize(
+    ("lowest", "highest", "verdict"),
+    [(1.2, 1.3, "supported"), (0.9, 1.4, "undecided"), (0.7, 0.9, "not supported")],
+)
+def test_a_model_is_faster_if_it_was_in_every_measurement(
+    lowest: float, highest: float, verdict: str
+) -> None:
+    tables = pruning(*RANDOM)
+    tables["speed"] = tables["speed"].assign(lowest=lowest, highest=highest)
+    (found,) = (
+        each for name, each in findings_of("head-pruning", tables).items() if "speed" in name
+    )
+    assert found.verdict == verdict
+
+
 def test_an_order_within_the_random_ones_is_not_better() -> None:
     found = findings_of("head-pruning", pruning(("magnitude", 4.5, 0, 1, 0.5), *RANDOM))
     assert found["orders better than random ones"].verdict == "not supported"

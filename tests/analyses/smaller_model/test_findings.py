@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from tests.analyses.smaller_model.tables import CODE, tables
@@ -33,6 +34,15 @@ def test_the_interval_on_test_judges(lower: float, upper: float, verdict: str) -
     )
     assert "question <b>" in found["fell further"].claim
     assert "equal logits" in found["opened in a new process"].claim
+
+
+def test_of_groups_with_the_same_p_the_one_that_fell_furthest_is_named() -> None:
+    found = tables()
+    rows = [found["lost"].assign(group=name, difference=by, p=1.0) for name, by in
+            (("billing", -0.02), ("delivery", 0.08), ("other", -0.01))]  # fmt: skip
+    found["lost"] = pd.concat(rows)
+    lost = findings_of("smaller-model", found)["fell further"]
+    assert lost.verdict == "not supported" and "nearest: delivery (class)" in lost.claim
 
 
 def test_what_falls_short_is_said() -> None:
@@ -90,6 +100,7 @@ def test_stages_and_their_times_follow_sizes(monkeypatch: pytest.MonkeyPatch) ->
     packed = SmallerModel(methods=("packed bits",), plain=False)
     (cut,) = (stage for stage in stages(packed, facts, []) if stage.name.startswith("Cut"))
     assert "2 models" in cut.trained and "nothing is trained" in cut.trained
+    assert "3 epochs each" in small[3].trained  # pieces of the vocabulary, too
     assert "100 texts" in small[0].trained and "1,000 texts" in large[0].trained
     unsplit = stages(SmallerModel(), facts, [Size("", 298, 3000, True)])
     assert "241 texts" in unsplit[0].trained and "27 dev texts" in unsplit[1].trained

@@ -210,6 +210,13 @@ def test_shuffled_labels_leave_one_prediction_for_all_texts() -> None:
     assert claim == "All texts are taken for good, which 50 % of them are."
 
 
+def test_of_learning_rates_with_the_same_score_none_is_called_best() -> None:
+    tables = tuned()
+    tables["rates"] = tables["rates"].assign(value=0.8)
+    claim = findings_of("finetune", tables)["dev score of the best learning rate"].claim
+    assert "0.001 shares the best score on dev" in claim
+
+
 def test_one_seed_and_one_learning_rate_have_no_finding_on_their_choice() -> None:
     tables = tuned(seeds=1)
     tables["rates"] = tables["rates"].iloc[1:]

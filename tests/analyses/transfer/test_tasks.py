@@ -56,6 +56,13 @@ def test_a_label_with_too_many_values_is_told_with_their_number(tmp_path: Path) 
             task_of(corpus, name)
 
 
+def test_a_label_with_one_value_teaches_nothing(tmp_path: Path) -> None:
+    corpus = read(table(tmp_path, ["same"] * 40))
+    for name in ("", "label"):
+        with pytest.raises(WorkbenchError, match="every label is 'same'"):
+            task_of(corpus, name)
+
+
 def test_a_corpus_of_words_alone_teaches_nothing(tmp_path: Path) -> None:
     path = tmp_path / "plain.txt"
     path.write_text("A dog barks.\n\nIt rains.\n\nThey sleep.\n")

@@ -166,7 +166,10 @@ def _lost(tables: Tables) -> Finding:
     table = tables["lost"]
     further = table[(table["p"] < SIGNIFICANT) & (table["difference"] > 0)]
     models = table[["method", "amount"]].drop_duplicates()
-    row = rows_of((further if len(further) else table).sort_values("p", ascending=False))[-1]
+    ranked = (further if len(further) else table).sort_values(
+        ["p", "difference"], ascending=[False, True]
+    )
+    row = rows_of(ranked)[-1]
     is_words = row["kind"] in ("part of speech", "relation", "length") and (
         tables["objective"]["metric"].iloc[0] == "loss"
     )

@@ -533,6 +533,7 @@ HEAD_PRUNING = Experiment(
     tables=PRUNING_TABLES,
     # with a task, a classifier is trained first
     needs=lambda settings: (HEADS,) if settings.task else (HEADS, PREDICTS),
+    fits="workbench.analyses.pruning.head_pruning:fits",
     suits="workbench.corpora.task_gold:require_gold",
     version=3,
     measures=True,

@@ -9,6 +9,7 @@ pass for each step and method, the ordering of heads, and the fine-tuning.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -29,14 +30,18 @@ from workbench.analyses.pruning.evaluation import (
 )
 from workbench.analyses.pruning.experiments import ONCE, HeadPruning
 from workbench.analyses.pruning.head_masks import Head
+from workbench.core.errors import require_one_of
 from workbench.corpora.splits import Parts
-from workbench.corpora.tasks import repeated_texts_caveat
+from workbench.corpora.tasks import learnable_labels, repeated_texts_caveat
 from workbench.engine.model import Model
 from workbench.engine.task import objective_table
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 from workbench.models.head_removal import Unit, units, without
 from workbench.models.huggingface import HuggingFace
 from workbench.models.scoring.eval_tasks import Learnt, Plan, learn
+
+if TYPE_CHECKING:
+    from workbench.corpora import Corpus
 
 
 @dataclass(eq=False)
@@ -77,6 +82,18 @@ class _Tuning:
             for step, loss in losses.items()
         ]
         return pd.DataFrame(rows, columns=["stage", "split", "step", "loss"])
+
+
+def fits(corpus: "Corpus", settings: HeadPruning) -> None:
+    """Raise an error if a classifier is to be trained for a label that the corpus lacks."""
+    if settings.task:
+        require_one_of(
+            settings.task,
+            learnable_labels(corpus),
+            f"the corpus has no label {settings.task!r} to learn.",
+            code="label-missing",
+            where=corpus.name,
+        )
 
 
 def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:

@@ -150,7 +150,8 @@ def _speed(costs: pd.DataFrame) -> Finding:
         for each in rows_of(costs.sort_values("faster", ascending=False, kind="stable"))
     ]
     return Finding(
-        f"On this machine the smaller model is {listing(parts)}.",
+        f"On this machine the smaller model is {listing(parts)}; the ratio is a median over pairs "
+        "of passes.",
         row["speedup"], (row["lower"], row["upper"]), 1.0, judged(row["faster"]), "cost",
         keys_of(row, "method", "amount", "texts"), "speed", measure="speed", column="speedup",
     )  # fmt: skip
@@ -158,7 +159,10 @@ def _speed(costs: pd.DataFrame) -> Finding:
 
 def _lost(table: pd.DataFrame) -> Finding:
     further = table[(table["p"] < SIGNIFICANT) & (table["difference"] > 0)]
-    row = rows_of((further if len(further) else table).sort_values("p", ascending=False))[-1]
+    ranked = (further if len(further) else table).sort_values(
+        ["p", "difference"], ascending=[False, True]
+    )
+    row = rows_of(ranked)[-1]
     group = (
         f"{row['group']} ({row['kind']}) lost {shown(row['fall'], 'points')} points, the others "
         f"{shown(row['rest'], 'points')} (difference 95 % "

@@ -108,7 +108,7 @@ def _stages(
             continue
         is_bits = method in BIT_METHODS
         tried = len(settings.bits) if is_bits else len(settings.amounts)
-        again = 0 if is_bits or method == "vocabulary" else settings.recovery_epochs
+        again = 0 if is_bits else settings.recovery_epochs
         trained = (
             f"those cut too far, for {plural(again, 'epoch')} each"
             if again

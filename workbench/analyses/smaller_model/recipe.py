@@ -198,7 +198,10 @@ def _original(
             "finetune", [model], [inputs.corpus],
             {**settings.fine_tuning, "metric": metric, "seeds": [inputs.seed]}, inputs.split,
         )  # fmt: skip
-        notes.append(f"The model had no head for {task.name}: {tuned.name} fine-tuned it first.")
+        notes.append(
+            f"The model had no head for {task.name}: {tuned.name} fine-tuned it first. To "
+            "change how, fine-tune it with workbench run finetune, and cut the model of that run."
+        )
         notes += [
             caveat.text
             for caveat in tuned.caveats

@@ -74,7 +74,10 @@ def _body(run: "Run") -> Iterator[str]:
             "kept.</p>"
         )
     if "cost" in tables:
-        yield from _section("Speed on this machine, in a new process", _speed(tables))
+        yield from _section(
+            "Speed on this machine, in a new process; ratios are medians over pairs of passes",
+            _speed(tables),
+        )
     for finding in findings[1:]:
         if finding.table in ("lost", "opening"):
             yield f"<h2>{'What was lost' if finding.table == 'lost' else 'Open it'}</h2>"

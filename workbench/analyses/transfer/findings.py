@@ -547,8 +547,9 @@ def _strength(scores: pd.DataFrame, rates: pd.DataFrame) -> Iterator[Finding]:
     unit, second = _unit(metric), others.loc[(sign * others["value"]).idxmax()]
     ends = {rates[name].max(): "the largest tried; ", rates[name].min(): "the smallest tried; "}
     words = "learning rate" if name == "learning_rate" else "ridge strength"
+    verb = "shares the best score" if best["value"] == second["value"] else "is best"
     yield _fact(
-        f"Of {len(rates)} {words}s, {used:g} is best on dev ({ends.get(used, '')}{spelt(metric)} "
+        f"Of {len(rates)} {words}s, {used:g} {verb} on dev ({ends.get(used, '')}{spelt(metric)} "
         f"{shown(best['value'], unit)}, with {second[name]:g} {shown(second['value'], unit)}).",
         float(best["value"]),
         "rates",
