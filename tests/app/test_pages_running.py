@@ -180,6 +180,9 @@ def test_a_run_under_way_shows_its_stages_and_the_curves_of_its_loss(
         now = status.settled(each.path)
         now = replace(now, state="running", ended="", seconds=0.0, part_of=part_of)
         status.write(each.path, now)
+        status.add_event(each.path, "state", state="queued", text="")
+        status.add_event(each.path, "log", text="Waiting for cpu: starts after another")
+        status.add_event(each.path, "state", state="running", text="")
         for done, doing in (
             (0, "reading the corpus"),
             (1, f"training: seed {seed}, loss 2.5"),
@@ -195,6 +198,7 @@ def test_a_run_under_way_shows_its_stages_and_the_curves_of_its_loss(
             os.close(lock)
     assert "reading the corpus → **training**" in texts(app)
     assert "training: seed 0, loss 1.5" in texts(app)
+    assert texts(app).count("Waiting for cpu") == 1, "only in the whole log: it has its turn"
     (chart,) = app.get("plotly_chart")
     assert [each["name"] for each in json.loads(chart.proto.spec)["data"]] == ["loss"]
     assert button(app, "Cancel")

@@ -34,6 +34,7 @@ def test_near_name_is_suggested() -> None:
 def test_far_name_gets_all_there_are() -> None:
     assert did_you_mean("xyz", ["train", "test"]) == "Known: test, train."
     assert did_you_mean("xyz", []) == "No names are known."
+    assert did_you_mean("--effort", ["--set"]) == "Known: --set.", "dashes are no likeness"
 
 
 def test_missing_package_names_the_command() -> None:

@@ -84,7 +84,8 @@ def _file(page: Page) -> str:
 
 def bar() -> dict[str, list[Any]]:
     """The pages for Streamlit by group; the first group, without a name, is the first page."""
-    found = {"": [streamlit_page(page, default=page is HOME) for page in STARTS]}
+    first = streamlit_page(HOME, default=True, url_path="")  # so that `/home` can lead there
+    found = {"": [first, streamlit_page(QUESTIONS)]}
     for group, members in groups().items():
         found[group] = [streamlit_page(page) for page in members]
     found[""] += [streamlit_page(page, visibility="hidden") for page in HIDDEN]

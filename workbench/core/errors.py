@@ -54,9 +54,10 @@ def did_you_mean(name: str, known: Iterable[str], *, ordered: bool = False) -> s
     They are sorted, unless their order says something (`ordered`).
     """
     known = list(known) if ordered else sorted(known)
-    near = get_close_matches(name, known, n=1, cutoff=0.6)
+    bare = {each.lstrip("-"): each for each in known}  # the dashes of options are no likeness
+    near = get_close_matches(name.lstrip("-"), bare, n=1, cutoff=0.6)
     if near:
-        return f"Did you mean {near[0]!r}? Known: {listed(known)}."
+        return f"Did you mean {bare[near[0]]!r}? Known: {listed(known)}."
     return f"Known: {listed(known)}." if known else "No names are known."
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from workbench.core import machine, names
-from workbench.core.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.files import read_json
 from workbench.engine.task import as_data
 from workbench.models.edit_terms import written
@@ -319,7 +319,7 @@ def _built_in(name: str) -> Path:
         raise WorkbenchError(
             f"there is no built-in model {name!r}.",
             code="model-not-found",
-            remedy=f"The built-in models are {', '.join(BUILT_IN_MODELS)}.",
+            remedy=did_you_mean(name, BUILT_IN_MODELS, ordered=True),
         )
     return Path(__file__).parent / BUILT_IN_MODELS[name]
 

@@ -118,7 +118,7 @@ def test_calibration_repairs_a_preference() -> None:
     assert row["difference"] > 0.3 and row["lower"] > 0
     assert gains(found).loc[(6, "demonstrations", "none"), "difference"] == 0
     assert claims(found)["gain from contextual calibration"].verdict == "supported"
-    assert "no in-context learning" in claims(found)["gain from demonstrations"].claim
+    assert "not shown to learn" in claims(found)["gain from demonstrations"].claim
 
 
 def test_a_random_twin_learns_nothing() -> None:
@@ -149,7 +149,7 @@ def test_random_twins_find_nothing(seed: int) -> None:
 
 def test_a_model_that_fills_gaps_and_a_finding_of_none() -> None:
     found = run_here("few-shot", wb.load("mini:bert", device="cpu"), wb.read("primer"), **SHORT)
-    assert "no in-context learning" in claims(found)["gain from demonstrations"].claim
+    assert "not shown to learn" in claims(found)["gain from demonstrations"].claim
     assert "orders" not in found.tables  # of one demonstration
     assert all(len(draw(found.tables).data) for name, draw in FIGURES.items() if name != "heads")
     assert len(FIGURES["heads"](copied().tables).data)

@@ -30,7 +30,8 @@ def test_the_interval_on_test_judges(lower: float, upper: float, verdict: str) -
     assert "75 % of its size" in first.claim and "neurons (50 %)" in first.claim
     assert (
         found["speed"].verdict == "supported"
-        and "is faster with 32 texts (2.00 times" in found["speed"].claim
+        and "is faster with 32 texts (2.00 times as fast, 95 % 1.50 to 2.50)"
+        in found["speed"].claim
     )
     assert "question <b>" in found["fell further"].claim
     assert "equal logits" in found["opened in a new process"].claim

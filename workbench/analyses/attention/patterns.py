@@ -143,7 +143,7 @@ def _shares(corpus: OnCorpus | None, head: tuple[Any, ...], pattern: Pattern, no
     mass = corpus.heads.get(head, {}).get(column)
     if mass is None:
         return here
-    return f"{here}; {_percent(mass)} of its attention on {corpus.name}"
+    return f"{here}; {_percent(mass)} of its attention goes there on {corpus.name}"
 
 
 def _role_on(corpus: OnCorpus | None, head: tuple[Any, ...]) -> list[str]:

@@ -68,8 +68,8 @@ def _above_chance(row: Row, task: str) -> Finding:
 
 
 def _of_passage(row: Row, is_first: bool) -> Finding:
-    beyond = row["lower"] > 0
-    gives = "helps" if beyond else "hurts" if row["upper"] < 0 else "does not significantly help"
+    helps, hurts = row["lower"] > 0, row["upper"] < 0
+    gives = "helps" if helps else "hurts" if hurts else "does not significantly help"
     nats = (
         f"; it adds {decimal(row['nats'])} nats to the log-probability of the right words (95 % "
         f"{decimal(row['nats_lower'])} to {decimal(row['nats_upper'])})"
@@ -77,7 +77,7 @@ def _of_passage(row: Row, is_first: bool) -> Finding:
     return Finding(
         f"The passage {gives} ({row['task']}): {with_unit(row['difference'], 'points')} "
         f"(95 % {span(row['lower'], row['upper'], 'points')}){nats if is_first else ''}.",
-        row["difference"], (row["lower"], row["upper"]), 0.0, judged(beyond), "passage",
+        row["difference"], (row["lower"], row["upper"]), 0.0, judged(helps or hurts), "passage",
         keys_of(row, "task"), "accuracy", measure=f"gain from the passage: {row['task']}",
         unit="points", column="difference", decided_by=MORE, n=plural(row["n"], "text"),
     )  # fmt: skip

@@ -219,7 +219,7 @@ COMPRESS = Experiment(
         "gordon-2020-compressing", "zafrir-2019-q8bert", "men-2024-shortgpt", "sajjad-2023-effect",
         "chung-2013-exact", "zhu-2017-prune", "sanh-2020-movement", "lan-2020-albert",
     ),
-    title="What can be cut from",
+    title="Compression of",
     presets={
         "Quick": {
             "max_sentences": 100, "amounts": (0.25, 0.5), "random_orders": 2, "rounds": 12,

@@ -46,7 +46,7 @@ def findings(tables: Tables) -> Iterator[Finding]:
     elif _beyond(main):
         claim = f"Demonstrations do not lift the model above the most frequent label: {goes}"
     else:
-        claim = f"The model shows no in-context learning of this task: {goes}"
+        claim = f"The model is not shown to learn from demonstrations in the prompt: {goes}"
     yield _finding(main, claim, learns, "accuracy", "gain from demonstrations")
     row = gains[most, "right labels"]
     matter = "matter" if _beyond(row) else "do not significantly matter"

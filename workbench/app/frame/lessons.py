@@ -219,6 +219,7 @@ LAYERS = Lesson(
             task=Task(
                 asks="At which layer do distances recover most edges of the trees?",
                 answers=["3", "layer 3"],
+                hint="The first finding names it.",
             ),
         ),
         Step(

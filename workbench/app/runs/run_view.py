@@ -238,7 +238,7 @@ def _progress(run: "Run", now: Status) -> None:
     from workbench.runs import status
 
     events = status.last(run.path)
-    starts = [n for n, event in enumerate(events) if event.get("state") == "queued"]
+    starts = [n for n, event in enumerate(events) if event.get("state") in ("queued", "running")]
     current = events[starts[-1] :] if starts else events
     step = next((event for event in reversed(current) if event["kind"] == "progress"), None)
     log = [log_line(event) for event in current if event["kind"] in ("log", "warning")]
