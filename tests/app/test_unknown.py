@@ -103,5 +103,5 @@ def test_an_unknown_page_is_said_and_tabs_have_names(page: Page, app_url: str) -
     expect(page).to_have_title("Corpora · primer:size=200 · Workbench")
     page.goto(f"{app_url}/runs?run=foo")
     expect(page).to_have_title("Runs · Workbench")
-    page.goto(f"{app_url}/home")
-    expect(page.get_by_label("Your sentence", exact=True)).to_be_visible()
+    page.goto(f"{app_url}/home?text=Dogs+bark.")
+    expect(page.get_by_label("Your sentence", exact=True)).to_have_value("Dogs bark.")

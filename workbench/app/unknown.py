@@ -35,7 +35,7 @@ def page() -> str:
 def draw_page() -> None:
     """Draw that there is no such page, and links to the nearest ones; `/home` leads to Home."""
     if page() == navigation.HOME.name:
-        navigation.switch(navigation.HOME.name)
+        navigation.switch(navigation.HOME.name, st.query_params.to_dict())
     known = {each.title.lower(): each for each in navigation.members()}
     known |= {each.name: each for each in navigation.members()}
     near = get_close_matches(page().lower(), known, n=NEAREST, cutoff=_NEAR)

@@ -59,7 +59,7 @@ def show_corpus(
     reading: Reading,
     json: Json = False,
 ) -> None:
-    """Print Docs, counted from 0, with all their annotations: trees, spans, chains, edges, labels."""
+    """Print Docs, counted from 0, with what is annotated: trees, spans, chains, edges, labels."""
     corpus = opened_corpus(ref, **reading)
     from workbench.cli import output
     from workbench.corpora.show import as_data, doc_name, shown
