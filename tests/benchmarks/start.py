@@ -3,10 +3,12 @@
     python -m tests.benchmarks.start --before /path/to/an/earlier/checkout
 
 Each round measures everything once, in turns: the imports that the ratios refer to, and each
-command on every checkout. A ratio compares times of one round; printed and stored are its median
-and range. The analysis itself is the time that a run stores of itself when its process was forked
-from a starter, so without imports. "cold" is a first command, without a starter; "warm" one that
-finds it. Costs: about 40 s a round and checkout on two quiet cores.
+command on every checkout, the first of one round last in the next. A ratio compares times of one
+round; printed and stored are its median and range. The analysis itself is the time that a run
+stores of itself when its process was forked from a starter, so without imports. "cold" is a first
+command, without a starter; after it the new starter imports for some seconds, which would slow
+what is measured next. "warm" is a command that finds one. Costs: about 55 s a round and checkout
+on two quiet cores.
 
     python -m tests.benchmarks.start --app
 
@@ -88,9 +90,10 @@ def measured(checkouts: Mapping[str, Checkout], number: int) -> dict[str, Any]:
     """One round: seconds of the bases and of every command."""
     found: dict[str, Any] = {name: base(modules) for name, modules in BASES.items()}
     found["load"] = os.getloadavg()[0]
-    for name, checkout in checkouts.items():
+    for name, checkout in list(checkouts.items())[:: -1 if number % 2 else 1]:
         own: dict[str, float] = {}
         own["cold"], _ = checkout.new_run(f"cold {number}")
+        time.sleep(LATER)
         own["warm"], own["analysis"] = checkout.new_run("warm")
         own["from disk"] = checkout.seconds(RUN, "warm")
         own |= {line: checkout.seconds(line.split(), "warm") for line in LIGHT}
