@@ -148,6 +148,7 @@ def test_the_address_is_the_view(page: Page, app_url: str) -> None:
     )
     page.goto(f"{app_url}/predict?{query}")
     expect(page.get_by_text("mini:t5: in the place of “girls”")).to_be_visible()
+    expect(page.get_by_text("What the decoder writes for the text as it stands")).to_be_visible()
     expect(map_of(page).first).to_be_visible()
     still(page)
     expect(page.get_by_text(re.compile(r"^Why .* rather than “\sboys”"))).to_be_visible()

@@ -157,6 +157,18 @@ def test_a_model_is_the_best_only_beyond_the_next_and_the_baseline(
     assert found.verdict == verdict and said in found.claim
 
 
+@pytest.mark.parametrize(
+    ("lower", "verdict", "said"),
+    [(0.8, "supported", "one model is first: a"), (0.6, "not supported", "no model is clearly")],
+)
+def test_a_model_has_the_largest_share_of_heads_only_beyond_the_next(
+    lower: float, verdict: str, said: str
+) -> None:
+    table = scores(("a", 0.9, lower, 0.95), ("b", 0.5, 0.4, 0.7))["scores"]
+    (found,) = findings({"scores": table.assign(part="heads", measure="heads with a role")})
+    assert found.verdict == verdict and said in found.claim
+
+
 def test_every_figure_draws_what_there_is() -> None:
     models = [wb.load(f"mini:{name}", device="cpu") for name in ("bert", "gpt")]
     tables = compared(*models, parts=("text", "cost")).tables | scores(

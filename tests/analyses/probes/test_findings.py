@@ -270,10 +270,11 @@ def test_a_variational_code_longer_than_the_label_frequencies_needs_more_steps()
 
 
 def trees(
-    *layers: float, p: float = 0.002, spread: float = 0.04, random: float = 0.5, half: float = 0.0
-) -> dict[str, pd.DataFrame]:
-    """Tables from the UUAS of layers 0, 1, …; a chain has 0.49."""
-    best = int(np.argmax(layers))
+    *layers: float, p: float = 0.002, spread: float = 0.04, random: float = 0.5, half: float = 0.0,
+    on_dev: int | None = None,
+) -> dict[str, pd.DataFrame]:  # fmt: skip
+    """Tables from the UUAS of layers 0, 1, …; a chain has 0.49, and dev prefers one layer."""
+    best = int(np.argmax(layers)) if on_dev is None else on_dev
     steps = [NOTHING, *np.diff(layers)]
     rows: list[tuple[Any, ...]] = [
         ("model", "encoder", layer, value, step, step - 0.02, step + 0.02, p if layer else NOTHING,
@@ -317,6 +318,13 @@ def test_trees_are_found_at_the_best_layer_and_beside_the_best_baseline() -> Non
     assert "+40.0 points over the embeddings" in gain.claim and gain.verdict == "supported"
     assert "both gold edges" in found["gold edges predicted in the sentences shown"].claim
     assert found["largest loss with half of the sentences"].verdict == "supported"
+
+
+def test_a_layer_that_is_best_on_dev_only_is_said_to_be_so() -> None:
+    claim = findings_of("structural-probe", trees(0.4, 0.8, 0.81, on_dev=1))
+    assert claim["UUAS at the best layer"].claim.startswith(
+        "Distances at layer 1, the best on dev, recover 80.0 % of the gold edges"
+    )
 
 
 def test_trees_that_more_sentences_would_raise_are_lower_bounds() -> None:

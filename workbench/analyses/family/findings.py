@@ -114,13 +114,17 @@ def _heads(scores: pd.DataFrame) -> Iterator[Finding]:
     if len(table) < 2:
         return
     row, next_ = rows_of(table.sort_values("value"))[:-3:-1]
+    apart = row["lower"] > next_["upper"]
+    first = "one model is first" if apart else "no model is clearly the first"
     yield Finding(
-        f"{row['model']} has most heads with a role: {row['detail']}; "
-        f"{next_['model']} {next_['detail']}.",
+        f"By the share of heads with a role, {first}: {row['model']} "
+        f"{with_unit(row['value'], '%')} ({row['detail']}; 95 % "
+        f"{span(row['lower'], row['upper'], '%')}), {next_['model']} "
+        f"{with_unit(next_['value'], '%')} ({next_['detail']}).",
         row["value"],
         (row["lower"], row["upper"]),
         None,
-        judged(row["lower"] > next_["upper"]),
+        judged(apart),
         "scores",
         keys_of(row, "model", "part", "measure"),
         "heads",

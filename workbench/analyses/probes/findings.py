@@ -931,6 +931,8 @@ def _tree_score(row: Row, means: pd.DataFrame, several: bool) -> Finding:
     value, best = float(row["best_score"]), _best(baselines)
     verdict, decided_by = _against(at, value, baselines, "" if at["converged"] else MORE_EPOCHS)
     layer = f"{at_state(row['best_layer'])}{f' of the {stack}' if several else ''}"
+    if layers["value"].max() > value + 1e-9:  # the figure has another peak
+        layer += ", the best on dev,"
     text = _tree_text(metric, value)
     ends = " to ".join(
         _tree_text(metric, row[end]).removesuffix(" %") for end in ("lower", "upper")

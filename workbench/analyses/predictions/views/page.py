@@ -47,7 +47,7 @@ ABOUT = {
     "the words before it.",
     "bidirectional": "The model predicts the next word. Click a word to see what it predicts "
     "there, from both sides.",
-    "seq2seq": "Click a word: the model fills its place. Below is what its decoder writes.",
+    "seq2seq": "Click a word: the model reads the text without it and fills its place.",
     "": "What a model predicts for a text, and why.",
 }
 TAGS = ("tags", "entities")  # kinds of tasks with a label for each word
@@ -328,7 +328,8 @@ def _question(
                 "What the decoder writes. Choose a piece",
                 shown,
                 selected=next((n for n, place in out.items() if place == side.place), None),
-                note="What the decoder writes, piece by piece, with the probability of each"
+                note="What the decoder writes for the text as it stands, piece by piece, with the "
+                "probability of each"
                 f"{'.' if written.ended else f'; the first {WRITTEN} pieces.'}",
             )
         )
