@@ -162,8 +162,8 @@ ATTRIBUTION = Experiment(
             "their mean absolute score over that of a word of their text. expected: of words "
             "without such a relation, as near and of as many pieces. difference: the first minus "
             "the second, with its 95 % bootstrap interval over documents. p_shuffled: of shuffled "
-            "trees; p_types: of sign flips over distinct words (both one-sided, Holm over rows). p: "
-            "the larger one.",
+            "trees; p_types: of sign flips over distinct words (both one-sided, Holm over rows). "
+            "p: the larger one.",
             ("method", "direction", "relation"),
         ),
         "positions": Table(
