@@ -135,7 +135,7 @@ def _faster(costs: pd.DataFrame) -> Finding:
     claim = (
         f"A saved model is faster than the original in {count} of models and batches; "
         f"{_name(row)} is {decimal(row['speedup'], 2)} times as fast with {texts} (95 % "
-        f"{decimal(row['lower'], 2)} to {decimal(row['upper'], 2)}; {p_text(row['p'])})."
+        f"{decimal(row['lower'], 2)} to {decimal(row['upper'], 2)}; corrected {p_text(row['p'])})."
     )
     return Finding(
         claim, row["speedup"], (row["lower"], row["upper"]), 1.0, judged(row["faster"]), "cost",
