@@ -307,7 +307,7 @@ STOPS = (
         ),
         _smaller,
         "workbench compress --model FOLDER --corpus FILE --keep 90%",
-        "smallest model",
+        "loss on masked pieces of the smallest model",
     ),
     Stop(
         "Which of eight models predicts one text best?",

@@ -130,7 +130,8 @@ def print_findings(findings: Sequence[Finding], title: str = "Findings") -> None
 def _strip(finding: Finding) -> str:
     """Return the number and the verdict of the finding that stands for a run, below its claim."""
     verdict = "" if finding.badge else f"[{finding.verdict}]"
-    return " ".join(filter(None, (finding.key_number, verdict)))
+    number = f"{finding.measure}: {finding.key_number}" if finding.key_number else ""
+    return " ".join(filter(None, (number, verdict)))
 
 
 def _verdict(finding: Finding) -> str:

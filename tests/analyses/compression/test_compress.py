@@ -92,7 +92,11 @@ def test_the_front_is_what_nothing_beats(mini: Any) -> None:
 
 def test_findings_and_figures_of_a_run(mini: Any) -> None:
     found = findings_of("compress", mini.tables)
-    assert {"smallest model", "fell further", "order against random orders"} <= set(found)
+    assert {
+        "loss on masked pieces of the smallest model",
+        "fell further",
+        "order against random orders",
+    } <= set(found)
     order = found["order against random orders"]
     assert order.verdict == "supported" and "weights" in order.claim
     for name in ("front", "lost", "orders"):

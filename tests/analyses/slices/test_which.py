@@ -45,7 +45,7 @@ def test_an_advantage_on_long_texts_is_found_there_and_only_there() -> None:
     assert "short texts and medium-length texts are undecided" in groups.claim
     turned = found(tables(second), tables(first))[0]
     assert "one is better" in turned.claim and "better by +" in turned.claim
-    assert turned.value == pytest.approx(-(whole.value or 0))
+    assert turned.value == pytest.approx(whole.value) and "one is better than two" in turned.measure
 
 
 def test_equal_models_are_undecided() -> None:
@@ -77,6 +77,7 @@ def test_the_figure_has_a_mark_for_each_group() -> None:
     pair = which.paired(tables(texts(noise(0))), tables(texts(noise(1))))
     drawn = figures.better(pair.groups, NAMES[0], NAMES[1], pair.measure)
     assert list(drawn.data[0].y) == list(pair.groups["group"])
+    assert drawn.layout.xaxis.rangemode == "tozero", "its sides are named from zero"
 
 
 def test_a_few_texts_decide_nothing() -> None:

@@ -30,7 +30,7 @@ def test_the_interval_on_test_judges(lower: float, upper: float, verdict: str) -
     assert "75 % of its size" in first.claim and "neurons (50 %)" in first.claim
     assert (
         found["speed"].verdict == "supported"
-        and "is faster with 32 texts (2.00 times as fast, 95 % 1.50 to 2.50)"
+        and "is faster with 32 texts (2.00 times as fast, 95 % 1.50 to 2.50; corrected p < 0.01)"
         in found["speed"].claim
     )
     assert "question <b>" in found["fell further"].claim

@@ -532,7 +532,7 @@ def _caveats(
     if not len(tables["relations"]):
         yield (
             "The table of relations is empty: the corpus has no trees, no word is predicted, or "
-            "its syntactic heads and dependents are too rarely read."
+            "its governor and dependents are too rarely read."
         )
     worst = tables["methods"]["delta_worst"].max()
     if worst > 0.1:

@@ -156,14 +156,14 @@ ATTRIBUTION = Experiment(
             ("method", "tag"),
         ),
         "relations": Table(
-            "Attribution to the syntactic heads and dependents of the predicted word. direction: "
-            "dependent-to-head if the attributed word is the head of the predicted word. relation: "
-            "`all` for any. n: number of words; types: of distinct words. attribution: their mean "
-            "absolute score over that of a word of their text. expected: of words without such "
-            "a relation, as near and of as many pieces. difference: the first minus the second, "
-            "with its 95 % bootstrap interval over documents. p_shuffled: of shuffled trees; "
-            "p_types: of sign flips over distinct words (both one-sided, Holm over rows). p: the "
-            "larger one.",
+            "Attribution to the governor and dependents of the predicted word. direction: "
+            "dependent-to-head if the attributed word is the governor of the predicted word. "
+            "relation: `all` for any. n: number of words; types: of distinct words. attribution: "
+            "their mean absolute score over that of a word of their text. expected: of words "
+            "without such a relation, as near and of as many pieces. difference: the first minus "
+            "the second, with its 95 % bootstrap interval over documents. p_shuffled: of shuffled "
+            "trees; p_types: of sign flips over distinct words (both one-sided, Holm over rows). "
+            "p: the larger one.",
             ("method", "direction", "relation"),
         ),
         "positions": Table(

@@ -147,7 +147,7 @@ def faithfulness_of_each(
     """The faithfulness of several maps of one prediction, against the same random orders."""
     units, free = maps[0].units, free_units(maps[0].units)
     if len(free) < FEWEST:
-        return tuple(_too_few(each, len(free)) for each in maps)
+        return tuple(_too_few(each, len(free), options.get("by", "word")) for each in maps)
     random = random_orders(len(free), orders, seed)
     rows = [order_of(each.scores[free]) for each in maps]
     attended = attention_scores(maps[0], **options)
@@ -185,11 +185,11 @@ def faithfulness_of_each(
     return tuple(found)
 
 
-def _too_few(attribution: Attribution, n_units: int) -> Faithfulness:
+def _too_few(attribution: Attribution, n_units: int, by: str) -> Faithfulness:
     nothing = Erasure(np.full(0, np.nan), np.full(0, np.nan))
     reason = (
-        f"The prediction reads {n_units} unit{'' if n_units == 1 else 's'} that can be "
-        f"replaced. Fewer than {FEWEST} cannot be checked."
+        f"The prediction reads {n_units} {by}{'' if n_units == 1 else 's'} that can be replaced. "
+        f"Fewer than {FEWEST} cannot be checked."
     )
     return Faithfulness(
         attribution.method, n_units, math.nan, math.nan, nothing, math.nan, "undecided", reason

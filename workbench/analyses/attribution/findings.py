@@ -291,7 +291,7 @@ def _relations(rows: list[Row]) -> Finding:
         for each in rows
         if each["relation"] != "all" and each["p"] < SIGNIFICANT
     ]
-    who = {"dependent-to-head": "syntactic head", "head-to-dependent": "dependents"}
+    who = {"dependent-to-head": "governor", "head-to-dependent": "dependents"}
     is_one = row["direction"] == "dependent-to-head"
     verdict = judged(row["p"] < SIGNIFICANT, row["types"] >= FEWEST_TYPES)
     verb = "gets" if is_one else "get"

@@ -68,7 +68,7 @@ def _stated(tables: Tables) -> Iterator[Finding]:
 
 
 def _name(row: Row) -> str:
-    return f"{row['method']} ({row['amount']})"
+    return f"{row['method']} ({row['amount'].replace(' %', ' % removed')})"
 
 
 def _smallest(tables: Tables, points: pd.DataFrame, saved: pd.DataFrame) -> Finding:
@@ -91,14 +91,16 @@ def _smallest(tables: Tables, points: pd.DataFrame, saved: pd.DataFrame) -> Find
         return Finding(
             claim, nearest["value"], (nearest["value_lower"], nearest["value_upper"]),
             whole["value"], "not supported", "points",
-            keys_of(nearest, "method", "amount", "order"), "front", measure="smallest model",
-            unit=unit, column="value", n=f"{nearest['n']} texts",
+            keys_of(nearest, "method", "amount", "order"), "front",
+            measure=f"{what} of the smallest model", unit=unit, column="value",
+            n=f"{nearest['n']} texts",
         )  # fmt: skip
     best = rows_of(enough.sort_values("disk"))[0]
     claim = (
         f"The smallest model {bound} is {_name(best)}: "
         f"{decimal(best['disk'])} instead of {decimal(whole['disk'])} MiB "
-        f"({percent(best['disk'] / whole['disk'])}), {with_unit(best['value'], unit)} instead of "
+        f"({percent(best['disk'] / whole['disk'])}), {best['metric']} "
+        f"{with_unit(best['value'], unit)} instead of "
         f"{with_unit(whole['value'], unit)} (change {shown(best['change'], unit)}, 95 % "
         f"{span(best['lower'], best['upper'], unit)}; with random weights "
         f"{with_unit(best['random_weights'], unit)})."
@@ -106,8 +108,9 @@ def _smallest(tables: Tables, points: pd.DataFrame, saved: pd.DataFrame) -> Find
     return Finding(
         claim, best["value"], (best["value_lower"], best["value_upper"]), best["random_weights"],
         judged(_above_random(best)), "points",
-        keys_of(best, "method", "amount", "order"), "front", measure="smallest model", unit=unit,
-        column="value", decided_by=MORE, n=f"{best['n']} texts",
+        keys_of(best, "method", "amount", "order"), "front",
+        measure=f"{what} of the smallest model", unit=unit, column="value", decided_by=MORE,
+        n=f"{best['n']} texts",
     )  # fmt: skip
 
 
@@ -132,7 +135,7 @@ def _faster(costs: pd.DataFrame) -> Finding:
     claim = (
         f"A saved model is faster than the original in {count} of models and batches; "
         f"{_name(row)} is {decimal(row['speedup'], 2)} times as fast with {texts} (95 % "
-        f"{decimal(row['lower'], 2)} to {decimal(row['upper'], 2)}; {p_text(row['p'])})."
+        f"{decimal(row['lower'], 2)} to {decimal(row['upper'], 2)}; corrected {p_text(row['p'])})."
     )
     return Finding(
         claim, row["speedup"], (row["lower"], row["upper"]), 1.0, judged(row["faster"]), "cost",

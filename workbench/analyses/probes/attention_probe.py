@@ -1,6 +1,6 @@
 """Attention probe (Clark et al. 2019): how much syntax the attention of all heads encodes.
 
-A word's syntactic head is predicted from the attention between it and every other word, in both
+A word's governor is predicted from the attention between it and every other word, in both
 directions, with a weight for each attention head: for the heads of each layer, and of all layers.
 Baselines: the best fixed offset, the same model with random weights, static vectors without
 attention, and a control task that can only be memorised by word type. The probes are convex: each

@@ -590,7 +590,7 @@ class AttentionProbe(SplitSettings):
 
     def in_prose(self) -> str:
         return (
-            "We trained probes to predict the syntactic head of each word from the attention "
+            "We trained probes to predict the governor of each word from the attention "
             "weights of all heads in both directions, with two weights per head (Clark et al. "
             "2019), and to their optimum; the weight decay was chosen on dev. The score is UAS on "
             "the held-out split, without roots and punctuation, with 95 % bootstrap intervals over "
@@ -637,8 +637,8 @@ ATTENTION_TABLES = {
 
 ATTENTION_PROBE = Experiment(
     name="attention-probe",
-    about="Measures how many words find their syntactic head from the attention of all heads.",
-    question="How many words find their syntactic head from the attention of all heads?",
+    about="Measures how many words find their governor from the attention of all heads.",
+    question="How many words find their governor from the attention of all heads?",
     subject="Heads",
     settings=AttentionProbe,
     run="workbench.analyses.probes.attention_probe:run",
@@ -653,7 +653,7 @@ ATTENTION_PROBE = Experiment(
     version=3,
     title="Syntax in the attention of",
     demo=Demo(
-        "Attention probe: syntactic heads from all attention maps",
+        "Attention probe: governors from all attention maps",
         models=("mini:bert",),
         settings={"max_sentences": 60, "seeds": (0,)},
         order=16,

@@ -641,7 +641,7 @@ def _against_neighbour(rows: pd.DataFrame, name: str, other: str, sign: int) -> 
     claim = (
         f"Compared with {other}, {name.lower()} is {' and '.join(parts)}, in points of F1{rest}."
         if parts
-        else f"No task tells {name.lower()} from {other}: no difference is significant."
+        else f"No task shows a difference between {name.lower()} and {other}: none is significant."
     )
     return Finding(
         claim,

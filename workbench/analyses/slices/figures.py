@@ -28,7 +28,7 @@ def slices(tables: Tables) -> go.Figure:
         symbol="circle", error_x=interval(table, "worse"), customdata=table["n"].tolist(),
     )  # fmt: skip
     unit = "nats" if tables["objective"]["objective"].iloc[0] in PREDICTED else "accuracy"
-    x = {"title": f"how much worse than the rest ({unit})", "zeroline": True}
+    x = {"title": f"how much worse than the rest ({unit})", "rangemode": "tozero"}
     return plot([shown], 90 + ROW * len(table), x=x, y=DOWN)
 
 
@@ -57,7 +57,8 @@ def better(groups: pd.DataFrame, first: str, second: str, measure: str) -> go.Fi
         colour=colours, symbol="circle", error_x=interval(groups, "gain"),
         customdata=groups["n"].tolist(),
     )  # fmt: skip
-    x = {"title": f"{first} is better ← {measure} → {second} is better", "zeroline": True}
+    title = f"{first} is better ← {measure} → {second} is better"
+    x = {"title": title, "rangemode": "tozero"}
     return plot([shown], 90 + ROW * len(groups), x=x, y=DOWN)
 
 

@@ -134,11 +134,11 @@ def findings(found: Paired, names: Sequence[str]) -> Iterator[Finding]:
     gain_unit: Unit = "points" if unit == "%" else "nats"
     whole = rows[0]
     winner = _winner(whole, names)
-    scores = [f"{with_unit(whole[key], unit)} of {name}" for key, name in
-              (("second", second), ("first", first))]  # fmt: skip
+    ends = [("second", second), ("first", first)]
     gain, lower, upper = whole["gain"], whole["lower"], whole["upper"]
     if winner and gain < 0:  # said of the first model, which is better
-        scores, gain, lower, upper = scores[::-1], -gain, -upper, -lower
+        ends, gain, lower, upper = ends[::-1], -gain, -upper, -lower
+    scores = [f"{with_unit(whole[key], unit)} of {name}" for key, name in ends]
     claim = (
         f"{winner or 'It is undecided which model'} is better on {plural(whole['n'], 'text')}: "
         f"{found.measure} {' against '.join(scores)}; better by "
@@ -146,8 +146,8 @@ def findings(found: Paired, names: Sequence[str]) -> Iterator[Finding]:
         f"{p_text(whole['p'])}, paired by text."
     )
     yield _finding(
-        claim, whole["gain"], (whole["lower"], whole["upper"]),
-        judged(winner, winner), f"{found.measure}, by which {second} is better than {first}",
+        claim, gain, (lower, upper), judged(winner, winner),
+        f"{found.measure}, by which {ends[0][1]} is better than {ends[1][1]}",
         unit=gain_unit, n=plural(whole["n"], "text"),
     )  # fmt: skip
     groups = rows[1:]

@@ -145,7 +145,8 @@ def _speed(costs: pd.DataFrame) -> Finding:
     parts = [
         f"{'' if each['faster'] else 'not significantly '}faster with {each['texts']} "
         f"text{'s' * (each['texts'] > 1)} ({decimal(each['speedup'], 2)} times as fast, 95 % "
-        f"{decimal(each['lower'], 2)} to {decimal(each['upper'], 2)})"
+        f"{decimal(each['lower'], 2)} to {decimal(each['upper'], 2)}; corrected "
+        f"{p_text(each['p'])})"
         for each in rows_of(costs.sort_values("faster", ascending=False, kind="stable"))
     ]
     return Finding(

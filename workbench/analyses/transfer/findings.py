@@ -236,7 +236,7 @@ def _helped(gains: Sequence[Gain]) -> Finding:
         verdict,
         "delta",
         figure="delta",
-        measure="comparisons with the frozen model in which adaptation helps",
+        measure="comparisons in which the frozen model is worse",
         decided_by=decided_by,
         n=plural(len(gains), "comparison"),
     )

@@ -205,8 +205,8 @@ LAYERS = Lesson(
         ),
         Step(
             page="probing", outlined=_FINDINGS, address=_result("edge-probing-mini-bert"),
-            says="Each task has baselines: the most frequent label, the word alone, and the same "
-            "model with random weights. Only what lies above all of them is knowledge.",
+            says="Each task has baselines: the most frequent label, static vectors, and the "
+            "same model with random weights. Only what lies above all of them is knowledge.",
             task=Task(
                 asks="Which task is not known above the best baseline?", answers=["coreference"],
                 choices=["POS", "constituents", "coreference", "roles"],

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 QUESTION, OTHER = "question", "other"  # in the address: the question, and the second model
 TITLE = "Ask a question of a model"
 ABOUT = (
-    "Choose a question. It asks for two things, says how long it takes, and answers in sentences, "
-    "with a figure and a report."
+    "Choose a question. It asks for a model or two and a corpus, says how long it takes, and "
+    "answers in sentences, with a figure and a report."
 )
 LETTERS = "AB"  # of the models of two runs
 ACROSS = 3  # questions in a row

@@ -43,7 +43,9 @@ def strip(finding: Finding) -> None:
 
 def in_line(finding: Finding) -> str:
     """Return the same as text in one paragraph, for lists."""
-    number = f" **{plain(finding.key_number)}**" if finding.key_number else ""
+    number = (
+        f" {plain(finding.measure)}: **{plain(finding.key_number)}**" if finding.key_number else ""
+    )
     return f"{prose(finding.claim)}{number}{_verdict(finding.verdict, finding)}"
 
 

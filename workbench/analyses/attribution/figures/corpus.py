@@ -127,7 +127,7 @@ def tags(tables: Tables) -> go.Figure:
 
 
 def relations(tables: Tables) -> go.Figure:
-    """Attribution to syntactic heads and dependents of the predicted word over that of a mean word
+    """Attribution to the governor and dependents of the predicted word over that of a mean word
     of the text, minus the same for unrelated words as near and of as many pieces, with 95 %
     intervals.
 
@@ -135,7 +135,9 @@ def relations(tables: Tables) -> go.Figure:
     points are not significantly above 0.
     """
     table = _best_first(tables, "relations")
-    arrow = table["direction"].map({"dependent-to-head": "head", "head-to-dependent": "dependent"})
+    arrow = table["direction"].map(
+        {"dependent-to-head": "governor", "head-to-dependent": "dependent"}
+    )
     table["name"] = arrow + ": " + table["relation"]
     table["zero"] = 0.0
     return _by_method(

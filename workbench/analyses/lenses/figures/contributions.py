@@ -112,7 +112,7 @@ def gains(tables: Tables) -> go.Figure:
     return plot(
         parts,
         130 + 24 * len(table),
-        {"title": "gain for the true word, nats", "zeroline": True},
+        {"title": "gain for the true word, nats", "rangemode": "tozero"},
         {**DOWN, "categoryorder": "array", "categoryarray": list(table["name"])},
     )
 

@@ -185,7 +185,7 @@ def pairs(tables: Tables) -> go.Figure:
         if len(rows)
     ]
     y = {**DOWN, "categoryorder": "array", "categoryarray": list(table["phenomenon"])}
-    x = {"title": "difference of logits, nats", "zeroline": True}
+    x = {"title": "difference of logits, nats", "rangemode": "tozero"}
     return plot(drawn, 130 + 28 * len(table), x, y)
 
 

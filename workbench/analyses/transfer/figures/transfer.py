@@ -421,8 +421,8 @@ GAIN = 40  # pixels of a task
 def delta(tables: Tables) -> go.Figure:
     """Gain over the frozen model under the same head, in points (metric × 100); 95 % intervals.
 
-    How to read: right of 0, adaptation helps; grey: not significant after Holm's correction; above
-    each mark: the frozen → the adapted score.
+    How to read: right of 0, the frozen model is worse; grey: not significant after Holm's
+    correction; above each mark: the score of the frozen → of the trained model.
     """
     table = tables["delta"]
     points = _hundred(table, ["frozen", "tuned", "delta", "lower", "upper", "strong"])
@@ -435,7 +435,7 @@ def delta(tables: Tables) -> go.Figure:
         shown = marks(
             rows["delta"],
             labels[rows.index],
-            "%{y}: %{customdata[5]}<br>frozen %{customdata[0]:.1f}, adapted %{customdata[1]:.1f}"
+            "%{y}: %{customdata[5]}<br>frozen %{customdata[0]:.1f}, trained %{customdata[1]:.1f}"
             "<br>Δ %{x:+.1f}, 95 % interval %{customdata[2]:+.1f} to %{customdata[3]:+.1f}<br>"
             "p = %{customdata[4]:.3g}, uncorrected<br>frozen under an LSTM %{customdata[6]:.1f}",
             symbol=["circle" if done else "circle-open" for done in rows["converged"]],
