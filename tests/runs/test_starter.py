@@ -180,6 +180,23 @@ def test_what_a_fork_inherits_makes_another_starter(
         os.umask(umask)
 
 
+@pytest.mark.parametrize("folder", ["site-packages", "elsewhere"])
+def test_a_package_that_is_installed_makes_another_starter(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In `site-packages`, or in a folder that a `.pth` file there names."""
+    site = tmp_path / "site-packages"
+    installed = tmp_path / folder
+    site.mkdir()
+    installed.mkdir(exist_ok=True)
+    (site / "mine.pth").write_text("import os\n# a comment\n../elsewhere\n/no/such/folder\n")
+    monkeypatch.syspath_prepend(str(site))
+    before = starter.version()
+    assert starter.version() == before
+    (installed / "mine-1.0.dist-info").mkdir()
+    assert starter.version() != before
+
+
 @pytest.mark.parametrize("wrong", ["open", "link", "long", "off", "nonsense"])
 def test_where_it_cannot_be_trusted_there_is_none(
     wrong: str, place: starter._Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
