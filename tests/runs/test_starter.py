@@ -193,8 +193,13 @@ def test_a_package_that_is_installed_makes_another_starter(
     monkeypatch.syspath_prepend(str(site))
     before = starter.version()
     assert starter.version() == before
-    (installed / "mine-1.0.dist-info").mkdir()
-    assert starter.version() != before
+    about = installed / "mine-1.0.dist-info"
+    about.mkdir()
+    (about / "entry_points.txt").write_text("[workbench.analyses]\nmien = mien\n")
+    with_package = starter.version()
+    assert with_package != before
+    (about / "entry_points.txt").write_text("[workbench.analyses]\nmine = mine\n")
+    assert starter.version() != with_package, "an entry point was written again in its place"
 
 
 @pytest.mark.parametrize("wrong", ["open", "link", "long", "off", "nonsense"])

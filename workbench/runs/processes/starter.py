@@ -163,13 +163,16 @@ def version() -> str:
         digest.update(f"{path} {facts.st_mtime_ns} {facts.st_size}\n".encode())
     for path in dict.fromkeys(_installed_in()):
         with suppress(OSError, ValueError), os.scandir(path) as entries:
-            for name in sorted(entry.name for entry in entries if entry.name.endswith(_INSTALLED)):
-                changed = os.stat(os.path.join(path, name)).st_mtime_ns  # noqa: PTH116, PTH118
-                digest.update(f"{name} {changed}\n".encode())
+            installed = sorted(entry.name for entry in entries if entry.name.endswith(_INSTALLED))
+            for name in (*installed, *(f"{each}/{_ENTRIES}" for each in installed)):
+                with suppress(OSError):
+                    changed = os.stat(os.path.join(path, name)).st_mtime_ns  # noqa: PTH116, PTH118
+                    digest.update(f"{name} {changed}\n".encode())
     return digest.hexdigest()[:16]
 
 
 _INSTALLED = (".dist-info", ".egg-info", ".egg-link", ".pth")
+_ENTRIES = "entry_points.txt"
 
 
 def _installed_in() -> Iterator[str]:
