@@ -58,7 +58,6 @@ print(json.dumps(wrong))
 """
 DEMO = """
 from workbench.cli import demo
-from workbench.experiment.definition import (EXPERIMENTS)
 print(len(demo.stops()))
 """
 

@@ -180,6 +180,28 @@ def test_what_a_fork_inherits_makes_another_starter(
         os.umask(umask)
 
 
+@pytest.mark.parametrize("folder", ["site-packages", "elsewhere"])
+def test_a_package_that_is_installed_makes_another_starter(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In `site-packages`, or in a folder that a `.pth` file there names."""
+    site = tmp_path / "site-packages"
+    installed = tmp_path / folder
+    site.mkdir()
+    installed.mkdir(exist_ok=True)
+    (site / "mine.pth").write_text("import os\n# a comment\n../elsewhere\n/no/such/folder\n")
+    monkeypatch.syspath_prepend(str(site))
+    before = starter.version()
+    assert starter.version() == before
+    about = installed / "mine-1.0.dist-info"
+    about.mkdir()
+    (about / "entry_points.txt").write_text("[workbench.analyses]\nmien = mien\n")
+    with_package = starter.version()
+    assert with_package != before
+    (about / "entry_points.txt").write_text("[workbench.analyses]\nmine = mine\n")
+    assert starter.version() != with_package, "an entry point was written again in its place"
+
+
 @pytest.mark.parametrize("wrong", ["open", "link", "long", "off", "nonsense"])
 def test_where_it_cannot_be_trusted_there_is_none(
     wrong: str, place: starter._Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

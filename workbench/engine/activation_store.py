@@ -129,7 +129,9 @@ def word_states(
     """Compute the states of every word or span in every layer, or read them from disk.
 
     A store's name is the hash of weights, tokenizer and texts; its states are memory-mapped. A
-    word's state is the mean of its pieces. Missing stores are written in one forward pass.
+    word's state is the mean of its pieces. A word without a piece, such as one beyond the model's
+    maximum length, has a state of zeros, and `missing` of its store marks it. Stores that are not
+    on disk are written in one forward pass.
 
     Args:
         model: A `Model`.

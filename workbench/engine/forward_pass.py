@@ -170,7 +170,7 @@ def _require_states(model: Model, text: Pieces, output: Output) -> None:
             code="shape-mismatch",
             where=model.name,
             remedy=f"hidden[{stack.name!r}] has {stack.layers + 1} tensors of shape "
-            f"{[*expected]}: the embeddings and {stack.layers} layers, by stacks and width.",
+            f"{[*expected]} (the embeddings, then each layer), by stacks and width.",
         )
 
 

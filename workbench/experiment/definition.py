@@ -357,7 +357,7 @@ class Table:
     """The description of a table; its `keys` identify a row, and align it with another run's row.
 
     Args:
-        about: One sentence.
+        about: What a row is, and what its columns are.
         keys: Columns that identify a row.
         labels: Columns of numbers without meaningful differences, such as the index of a head.
 
@@ -685,14 +685,14 @@ def _count_remedy(what: str, count: int, maximum: int | None) -> str:
 
 def counted(what: str, minimum: int, maximum: int | None) -> str:
     """Return a number of inputs in words, as in `2 models`."""
-    plural = PLURALS[what]
+    several = PLURALS[what]
     if maximum == 0:
         return f"no {what}"
     if minimum == maximum:
-        return f"one {what}" if minimum == 1 else f"{minimum} {plural}"
+        return f"one {what}" if minimum == 1 else f"{minimum} {several}"
     if maximum is None:
-        return f"{minimum} or more {plural}"
-    return f"{minimum} to {maximum} {plural}"
+        return f"{minimum} or more {several}"
+    return f"{minimum} to {maximum} {several}"
 
 
 def unmet_requirements(

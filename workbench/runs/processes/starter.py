@@ -161,16 +161,31 @@ def version() -> str:
     digest = hashlib.sha256()
     for path, facts in sorted(_code(os.fspath(Path(__file__).parents[2]))):
         digest.update(f"{path} {facts.st_mtime_ns} {facts.st_size}\n".encode())
-    paths = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
-    for path in [*paths, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]:
-        with suppress(OSError), os.scandir(path) as entries:
-            for name in sorted(entry.name for entry in entries if entry.name.endswith(_INSTALLED)):
-                changed = os.stat(os.path.join(path, name)).st_mtime_ns  # noqa: PTH116, PTH118
-                digest.update(f"{name} {changed}\n".encode())
+    for path in dict.fromkeys(_installed_in()):
+        with suppress(OSError, ValueError), os.scandir(path) as entries:
+            installed = sorted(entry.name for entry in entries if entry.name.endswith(_INSTALLED))
+            for name in (*installed, *(f"{each}/{_ENTRIES}" for each in installed)):
+                with suppress(OSError):
+                    changed = os.stat(os.path.join(path, name)).st_mtime_ns  # noqa: PTH116, PTH118
+                    digest.update(f"{name} {changed}\n".encode())
     return digest.hexdigest()[:16]
 
 
 _INSTALLED = (".dist-info", ".egg-info", ".egg-link", ".pth")
+_ENTRIES = "entry_points.txt"
+
+
+def _installed_in() -> Iterator[str]:
+    """Yield the folders of installed packages, those that `.pth` files name among them."""
+    for path in sys.path:
+        if path.endswith(("site-packages", "dist-packages")):
+            yield path
+            for file in sorted(Path(path).glob("*.pth")):
+                with suppress(OSError):
+                    for line in file.read_text(errors="replace").splitlines():
+                        if line.strip() and not line.startswith(("#", "import ", "import\t")):
+                            yield os.path.join(path, line.rstrip())  # noqa: PTH118
+    yield from filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
 
 
 def _code(folder: str) -> Iterator[tuple[str, os.stat_result]]:
