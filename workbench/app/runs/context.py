@@ -75,16 +75,21 @@ def best_result(experiment: str, model: str, corpus: str) -> "Run | None":
 def others_of(run: "Run") -> "list[Run]":
     """The other runs of the same question: same experiment, models and corpora; best first."""
     models, corpora = inputs_of(run)
-    if run.spec.sweep or (models, corpora) == ((), ()):
+    if run.spec.sweep or not (models or corpora or objects_of(run)):
         return []
-    found = results_of(run.spec.experiment, models, corpora)
+    found = results_of(run.spec.experiment, models, corpora, objects_of(run))
     return [
         each for each in found if each.path != run.path and inputs_of(each) == (models, corpora)
     ]
 
 
-def results_of(experiment: str, models: Sequence[str], corpora: Sequence[str]) -> "list[Run]":
-    """All results of an experiment with these models and corpora among its own, best first."""
+def results_of(
+    experiment: str, models: Sequence[str], corpora: Sequence[str], objects: Sequence[str] = ()
+) -> "list[Run]":
+    """All results of an experiment with these models and corpora among its own, best first.
+
+    A run of objects, which no chip names, answers only for the same objects.
+    """
     from workbench.runs.builtin import builtin_run_of
 
     asked = tuple(map(known_as, models)), tuple(map(known_as, corpora))
@@ -93,14 +98,16 @@ def results_of(experiment: str, models: Sequence[str], corpora: Sequence[str]) -
         try:
             run = run_list.open_named(name)
             inputs = inputs_of(run)
-            if inputs != ((), ()) and all(
+            if objects_of(run) != tuple(objects):
+                continue
+            if (objects or inputs != ((), ())) and all(
                 not refs or set(ones) <= set(refs) for refs, ones in zip(inputs, asked, strict=True)
             ):
                 found.append(run)
         except WorkbenchError:  # one that cannot be read is shown in the list of runs
             continue
     first = (next(iter(ones), None) for ones in (models, corpora))
-    if (built_in := builtin_run_of(experiment, *first)) is not None:
+    if not objects and (built_in := builtin_run_of(experiment, *first)) is not None:
         found.append(built_in)
     return sorted(found, key=_thoroughness, reverse=True)
 
@@ -131,20 +138,27 @@ def _latest(experiment: str) -> list[str]:
 
 def inputs_of(run: "Run") -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The models and corpora of a run as the chips name them; none of a sweep, or of objects."""
-    return _read(str(run.path))
+    return _read(str(run.path))[:2]
+
+
+def objects_of(run: "Run") -> tuple[str, ...]:
+    """The hashes of the models and corpora of a run that were passed as objects."""
+    return _read(str(run.path))[2]
 
 
 @st.cache_data(max_entries=10_000, show_spinner=False)
-def _read(path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _read(path: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """The request of a run never changes."""
     from workbench.runs import spec
 
     request = spec.read(Path(path))
+    objects = tuple(each.hash for each in request.objects())
     if request.sweep:
-        return (), ()
+        return (), (), objects
     return (
         tuple(known_as(model.ref) for model in request.models if model.ref),
         tuple(known_as(corpus.ref) for corpus in request.corpora if corpus.ref),
+        objects,
     )
 
 
