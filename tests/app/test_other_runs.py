@@ -17,6 +17,7 @@ from workbench.core.findings import Finding, Verdict
 from workbench.experiment.definition import PRESETS
 from workbench.runs import status
 from workbench.runs.builtin import builtin_run, builtin_runs
+from workbench.runs.model_facts import known
 from workbench.runs.thoroughness import disagreements, thoroughness
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -100,6 +101,19 @@ def test_a_run_of_an_object_answers_for_no_model_or_corpus_that_has_a_name(
     assert context.result_of(experiments()["edge-probing"]) == shipped
     quick = of_object("a" * 32, effort="quick")
     assert context.others_of(quick) == [one] and context.others_of(other) == []
+
+
+def test_a_run_of_a_loaded_model_is_one_of_the_model_that_was_loaded(
+    home: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(choice, "model", lambda: "mini:bert")
+    monkeypatch.setattr(choice, "corpus", lambda: "primer")
+    (named,) = builtin_run(SHIPPED).spec.models
+    same = named.model_copy(update={"ref": None, "hash": known("mini:bert").hash})
+    run = own_run(home, models=(same,))
+    assert context.result_of(experiments()["edge-probing"]) == run
+    assert context.inputs_of(run)[0] == ("mini:bert",)
 
 
 def test_claims_that_neither_run_supports_do_not_disagree(home: Path) -> None:  # noqa: F811
