@@ -57,11 +57,9 @@ def own_run(
         settings=kind.settings(**how).model_dump(mode="json"),
         findings=[moved(each) for each in shipped.findings],
     )
-    names = {
-        "models": tuple(each.name for each in run.spec.models),
-        "corpora": tuple(each.name for each in run.spec.corpora),
-    }
-    now = replace(run.status, created=created, **names)
+    models = tuple(each.name for each in run.spec.models)
+    corpora = tuple(each.name for each in run.spec.corpora)
+    now = replace(run.status, models=models, corpora=corpora, created=created)
     status.write(run.path, now)
     return run
 
@@ -95,7 +93,8 @@ def test_a_run_of_an_object_answers_for_no_model_or_corpus_that_has_a_name(
 
     def of_object(content: str, **how: Any) -> Run:
         part = named.model_copy(update={"ref": None, "name": "mine", "hash": content})
-        return own_run(home, **{kind: (part,)}, **how)
+        given: dict[str, Any] = {kind: (part,), **how}
+        return own_run(home, **given)
 
     one, other = of_object("a" * 32), of_object("b" * 32)
     assert context.result_of(experiments()["edge-probing"]) == shipped
