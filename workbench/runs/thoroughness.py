@@ -75,7 +75,11 @@ def thoroughness(run: Run) -> Thoroughness:
 
 
 def disagreements(run: Run, others: Sequence[Run]) -> list[str]:
-    """Return a sentence for each measure whose intervals in two runs do not overlap."""
+    """Return a sentence for each measure whose intervals in two runs do not overlap.
+
+    Where neither run supports its claim, both say that there is nothing, and the numbers may be
+    those of different heads or layers.
+    """
     found = {}
     for other in others:
         by_measure = {each.measure: each for each in other.findings}
@@ -93,6 +97,8 @@ def disagreements(run: Run, others: Sequence[Run]) -> list[str]:
 
 def _apart(one: Finding, other: Finding) -> bool:
     if one.interval is None or other.interval is None or one.unit != other.unit:
+        return False
+    if "supported" not in (one.verdict, other.verdict):
         return False
     return one.interval[1] < other.interval[0] or other.interval[1] < one.interval[0]
 

@@ -110,6 +110,22 @@ def test_probes_of_random_weights_are_not_said_to_differ_from_them() -> None:
     assert "not above their baselines" in found["median selectivity"].claim
 
 
+def test_a_gain_over_random_weights_is_not_judged_by_other_baselines() -> None:
+    tables = edge(pos=[0.5, 0.6], roles=[0.5, 0.51])
+    static = tables["means"]["encoder"] == "static"
+    tables["means"].loc[static, ["mean", "lower", "upper"]] = [0.7, 0.68, 0.72]
+    found = findings_of("edge-probing", tables)
+    assert all(
+        found[f"F1 of the best layer: {name}"].verdict != "supported" for name in ("POS", "roles")
+    )
+    over = found["median gain over random weights"]
+    assert over.verdict == "supported"
+    assert over.claim == (
+        "The best layer differs from random weights by +10.0 (POS) points of F1; not shown for "
+        "roles (+1.0)."
+    )
+
+
 def test_several_tasks_are_counted_and_those_that_fail_are_named() -> None:
     tables = edge(pos=[0.8, 0.93], entities=[0.5, 0.51], roles=[0.7, 0.71])
     found = list(findings_of("edge-probing", tables).values())

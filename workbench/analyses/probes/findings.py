@@ -7,7 +7,7 @@ interval still has room for a large advantage, the finding is undecided. Costs: 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -264,16 +264,20 @@ def _edge_tasks(summary: pd.DataFrame, means: pd.DataFrame) -> Iterator[TaskResu
                 "mean",
             ),
         )
-        open_because = ""
-        if not row["converged"]:
-            open_because = MORE_EPOCHS
-        elif not row["learnt"] and _known(row["enough_data"]) and not row["enough_data"]:
-            open_because = MORE_TARGETS
         value = float(row["best_score"])
-        judged_as = _against(row, value, baselines, open_because)
+        judged_as = _against(row, value, baselines, _open_because(row))
         own = same[at_layer & (same["encoder"] == "model")]
         is_mix = not own["mode"].isin(("lexical", *SINGLE)).any()
         yield TaskResult(row, value, baselines, judged_as, _of_stack(row, summary), is_mix)
+
+
+def _open_because(row: Row) -> str:
+    """Why the probe of a task may itself be at fault; "" if it is not."""
+    if not row["converged"]:
+        return MORE_EPOCHS
+    if not row["learnt"] and _known(row["enough_data"]) and not row["enough_data"]:
+        return MORE_TARGETS
+    return ""
 
 
 def _layers_of(task: TaskResult, means: pd.DataFrame) -> pd.DataFrame:
@@ -426,27 +430,33 @@ def _depths(tasks: Sequence[TaskResult]) -> str:
 
 def _over_random(tasks: Sequence[TaskResult]) -> Finding | None:
     """What training added: the best layer above the same model with random weights."""
-    gains = {
-        task.title: task.value - baseline.value
+    compared = [
+        replace(task, baselines=(each,), judged=_against(row, task.value, [each], because))
         for task in tasks
-        for baseline in task.baselines
-        if baseline.name == "random weights"
-    }
-    if not gains:
+        for row, because in [(task.row, _open_because(task.row))]
+        for each in task.baselines
+        if each.name == "random weights"
+    ]
+    if not compared:
         return None
-    joint = _joint(tasks)
-    middle = median(gains.values())
+    joint = _joint(compared)
+    gains = {task.title: task.gain for task in compared}
+    above = {task.title: task.gain for task in compared if task.is_above}
     of_task = f" for {tasks[0].title}" if len(tasks) == 1 else ""
-    verdict = joint.verdict if middle > 0 else "not supported"
-    differs = "differs from random weights by"
-    if verdict != "supported":
-        differs = "is not shown to differ from random weights:"
+    differs, others = "is not shown to differ from random weights:", ""
+    if above:
+        differs = "differs from random weights by"
+        open_tasks = [f"{name} ({_points(gains[name])})" for name in gains if name not in above]
+        others = f"; not shown for {listing(open_tasks, 4)}" if open_tasks else ""
+    text = _ends(above or gains, _points)
+    if len(above) == 1 and others:
+        text += f" ({next(iter(above))})"
     return Finding(
-        f"The best layer{of_task} {differs} {_ends(gains, _points)} points of F1.",
-        middle,
+        f"The best layer{of_task} {differs} {text} points of F1{others}.",
+        median(gains.values()),
         None,
         0,
-        verdict,
+        joint.verdict,
         "summary",
         figure="baselines",
         measure="median gain over random weights",

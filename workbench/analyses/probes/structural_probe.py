@@ -147,7 +147,7 @@ def learn(
     rank = min(settings.probe_rank or model.width, model.width)
 
     def fit(probes: Sequence[Probe], of_train: Sequence[Tree], what: str) -> Fitted:
-        label = f"training probes{what}: {len(probes)}"
+        label = f"training {len(probes)} probes{what}"
         return trained(
             states,
             of_train,

@@ -6,6 +6,7 @@ the status file of each run, and the request of those of the same experiment, on
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import streamlit as st
 
 from workbench.app import choice
 from workbench.app.runs import run_list
-from workbench.core import machine
+from workbench.core import machine, names
 from workbench.core.errors import WorkbenchError
 from workbench.experiment.definition import Experiment
 from workbench.models.references import split_ref, trained_by
@@ -75,16 +76,21 @@ def best_result(experiment: str, model: str, corpus: str) -> "Run | None":
 def others_of(run: "Run") -> "list[Run]":
     """The other runs of the same question: same experiment, models and corpora; best first."""
     models, corpora = inputs_of(run)
-    if run.spec.sweep or (models, corpora) == ((), ()):
+    if run.spec.sweep or not (models or corpora or objects_of(run)):
         return []
-    found = results_of(run.spec.experiment, models, corpora)
+    found = results_of(run.spec.experiment, models, corpora, objects_of(run))
     return [
         each for each in found if each.path != run.path and inputs_of(each) == (models, corpora)
     ]
 
 
-def results_of(experiment: str, models: Sequence[str], corpora: Sequence[str]) -> "list[Run]":
-    """All results of an experiment with these models and corpora among its own, best first."""
+def results_of(
+    experiment: str, models: Sequence[str], corpora: Sequence[str], objects: Sequence[str] = ()
+) -> "list[Run]":
+    """All results of an experiment with these models and corpora among its own, best first.
+
+    A run of objects, which no chip names, answers only for the same objects.
+    """
     from workbench.runs.builtin import builtin_run_of
 
     asked = tuple(map(known_as, models)), tuple(map(known_as, corpora))
@@ -93,14 +99,16 @@ def results_of(experiment: str, models: Sequence[str], corpora: Sequence[str]) -
         try:
             run = run_list.open_named(name)
             inputs = inputs_of(run)
-            if inputs != ((), ()) and all(
+            if objects_of(run) != tuple(objects):
+                continue
+            if (objects or inputs != ((), ())) and all(
                 not refs or set(ones) <= set(refs) for refs, ones in zip(inputs, asked, strict=True)
             ):
                 found.append(run)
         except WorkbenchError:  # one that cannot be read is shown in the list of runs
             continue
     first = (next(iter(ones), None) for ones in (models, corpora))
-    if (built_in := builtin_run_of(experiment, *first)) is not None:
+    if not objects and (built_in := builtin_run_of(experiment, *first)) is not None:
         found.append(built_in)
     return sorted(found, key=_thoroughness, reverse=True)
 
@@ -131,20 +139,48 @@ def _latest(experiment: str) -> list[str]:
 
 def inputs_of(run: "Run") -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The models and corpora of a run as the chips name them; none of a sweep, or of objects."""
-    return _read(str(run.path))
+    models, corpora = _read(str(run.path))
+    return (
+        tuple(ref for model in models if (ref := _ref_of_model(*model))),
+        tuple(ref for ref, _, _ in corpora if ref),
+    )
+
+
+def objects_of(run: "Run") -> tuple[str, ...]:
+    """The hashes of the models and corpora of a run that were passed as objects."""
+    models, corpora = _read(str(run.path))
+    return tuple(
+        content
+        for ref, content in (
+            *((_ref_of_model(*model), model[2]) for model in models),
+            *((ref, content) for ref, _, content in corpora),
+        )
+        if not ref
+    )
+
+
+def _ref_of_model(ref: str, name: str, content: str) -> str:
+    """The reference of a model; of an object, what has its name and content; "" if nothing has."""
+    from workbench.runs.model_facts import stored
+
+    for each in () if ref else (name, names.known("models", name)):
+        with suppress(WorkbenchError, OSError, ValueError, RuntimeError):
+            if each and (found := stored(each)) and found.hash == content:
+                return known_as(each)
+    return ref
 
 
 @st.cache_data(max_entries=10_000, show_spinner=False)
-def _read(path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The request of a run never changes."""
+def _read(path: str) -> tuple[tuple[tuple[str, str, str], ...], ...]:
+    """The reference, name and hash of each model and corpus; the request of a run never changes."""
     from workbench.runs import spec
 
     request = spec.read(Path(path))
     if request.sweep:
         return (), ()
-    return (
-        tuple(known_as(model.ref) for model in request.models if model.ref),
-        tuple(known_as(corpus.ref) for corpus in request.corpora if corpus.ref),
+    return tuple(
+        tuple((known_as(each.ref) if each.ref else "", each.name, each.hash) for each in parts)
+        for parts in (request.models, request.corpora)
     )
 
 

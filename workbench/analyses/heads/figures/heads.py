@@ -68,7 +68,7 @@ def roles(tables: Tables) -> go.Figure:
     """The role that each head fills best.
 
     How to read: a row is a layer; the code in a cell is a role, and its colour the same role in all
-    figures; pale cells have no role. Hover for all roles and scores of a head.
+    figures; pale cells have no role.
     """
     return by_role(tables["heads"])
 
