@@ -102,6 +102,20 @@ def test_a_further_run_has_its_model_and_its_corpus(
     assert chosen == run.name, "the top bar does not contradict it"
 
 
+def test_a_table_is_read_by_the_columns_that_the_run_named(
+    run: Run, begun: list[Request], tmp_path: Path
+) -> None:
+    path, reading = tmp_path / "reviews.csv", {"text": ["comment"], "labels": ["sentiment"]}
+    rows = (f"{n},The hat {n} is nice.,{('negative', 'positive')[n % 2]}" for n in range(30))
+    path.write_text("\n".join(("number,comment,sentiment", *rows)))
+    read = corpus("reviews", ref=str(path), options=reading)
+    spec.write(run.path, run.spec.model_copy(update={"corpora": (read,)}))
+    app = opened("transfer", run=run.name, view="Try a text")
+    assert app.text_area(key="text").value == "The hat 0 is nice."
+    press(app, "Prune its heads")
+    assert begun[0].spec.corpora[0].options["text"] == ("comment",)
+
+
 def test_the_exported_model_opens(run: Run, tmp_path: Path) -> None:
     app = press(opened("transfer", run=run.name), "Export model")
     name, sentence, content = app.session_state[PACKED]

@@ -7,7 +7,7 @@ Costs: a look at the files each time, and seconds to open a model.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
@@ -156,11 +156,11 @@ def _splitter(ref: str, content: str) -> "Splitter":
 # --- corpora --------------------------------------------------------------------------------------
 
 
-def corpus(ref: str) -> "Corpus":
-    """The corpus of a reference."""
+def corpus(ref: str, reading: Mapping[str, Any] | None = None) -> "Corpus":
+    """The corpus of a reference. `reading` has the options of `read`, such as those of a run."""
     from workbench.corpora.browse import stamp
 
-    return _corpus(ref, stamp(ref))
+    return _corpus(ref, stamp(ref), reading or {})
 
 
 def sizes(ref: str, whole: bool) -> "Sequence[Size]":
@@ -217,14 +217,16 @@ def labels(ref: str) -> list[str]:
     return _learnable(ref, stamp(ref))
 
 
-def sentences(ref: str, split: str, start: int, count: int) -> "list[Doc]":
+def sentences(
+    ref: str, split: str, start: int, count: int, reading: Mapping[str, Any] | None = None
+) -> "list[Doc]":
     """`count` sentences from index `start`; fewer at the end of the split."""
     from workbench.corpora.browse import PASSAGE, stamp
 
     sentences: list[Doc] = []
     key = stamp(ref)
     for passage in range(start // PASSAGE, (start + count - 1) // PASSAGE + 1):
-        docs = _passage(ref, split, passage, key)
+        docs = _passage(ref, split, passage, key, reading or {})
         first = passage * PASSAGE
         sentences += docs[max(0, start - first) : max(0, start + count - first)]
         if len(docs) < PASSAGE:
@@ -240,10 +242,10 @@ def search(ref: str, split: str, query: str, n_sentences: int) -> "Found":
 
 
 @st.cache_resource(max_entries=16, show_spinner="Opening the corpus …")
-def _corpus(ref: str, stamp: str) -> "Corpus":
+def _corpus(ref: str, stamp: str, reading: Mapping[str, Any]) -> "Corpus":
     from workbench.corpora import read
 
-    return read(ref)
+    return read(ref, **reading)
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
@@ -282,25 +284,27 @@ def prepare_corpus(ref: str) -> None:
 
 
 @st.cache_resource(max_entries=24, show_spinner="Reading sentences …")
-def _passage(ref: str, split: str, index: int, stamp: str) -> "list[Doc]":
+def _passage(
+    ref: str, split: str, index: int, stamp: str, reading: Mapping[str, Any]
+) -> "list[Doc]":
     from workbench.corpora.browse import passage
 
-    return passage(_corpus(ref, stamp), split, index)
+    return passage(_corpus(ref, stamp, reading), split, index)
 
 
 @st.cache_data(max_entries=64, show_spinner="Searching …")
 def _search(ref: str, split: str, query: str, n_sentences: int, stamp: str) -> "Found":
     from workbench.corpora.browse import find
 
-    return find(_corpus(ref, stamp), split, query, n_sentences)
+    return find(_corpus(ref, stamp, {}), split, query, n_sentences)
 
 
 # --- one text -------------------------------------------------------------------------------------
 
 
-def sentence(ref: str, split: str, index: int) -> "Doc":
+def sentence(ref: str, split: str, index: int, reading: Mapping[str, Any] | None = None) -> "Doc":
     """One sentence of a split, counted from 0."""
-    docs = sentences(ref, split, index, 1)
+    docs = sentences(ref, split, index, 1, reading)
     if not docs:
         raise WorkbenchError(
             f"There is no sentence {index}.",

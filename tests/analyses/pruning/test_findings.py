@@ -337,6 +337,13 @@ def test_the_best_order_is_shown_next_to_random_orders() -> None:
     assert "−0.10 nats (head 2.1) to +0.40 (head 1.2)" in others[4].claim
 
 
+def test_both_numbers_of_heads_have_those_of_random_orders_beside_them() -> None:
+    found = findings_of("head-pruning", pruning(("ablation", 2.5, 2, 2, 0.02), *RANDOM))
+    claim = next(iter(found.values())).claim
+    assert "You can remove 2 of 4 heads for at most 1 % more loss" in claim
+    assert "and 2 for 5 %, by exact ablation; random choice: 0 and 1 (median" in claim
+
+
 @pytest.mark.parametrize(
     ("lowest", "highest", "verdict"),
     [(1.2, 1.3, "supported"), (0.9, 1.4, "undecided"), (0.7, 0.9, "not supported")],

@@ -37,6 +37,16 @@ def test_the_interval_on_test_judges(lower: float, upper: float, verdict: str) -
     assert "equal logits" in found["opened in a new process"].claim
 
 
+def test_of_layers_it_says_how_many_are_gone_since_a_share_is_rounded() -> None:
+    found = tables()
+    found["points"] = found["points"].assign(stage="layers", amount="25 %")
+    found["sizes"] = found["sizes"].assign(layers=[5, 4])
+    assert (
+        "After cuts of layers (1 of 5),"
+        in findings_of("smaller-model", found)["smaller model"].claim
+    )
+
+
 def test_of_groups_with_the_same_p_the_one_that_fell_furthest_is_named() -> None:
     found = tables()
     rows = [found["lost"].assign(group=name, difference=by, p=1.0) for name, by in

@@ -210,6 +210,17 @@ def test_shuffled_labels_leave_one_prediction_for_all_texts() -> None:
     assert claim == "All texts are taken for good, which 50 % of them are."
 
 
+def test_of_classes_that_are_recognised_equally_seldom_none_is_left_out() -> None:
+    tables = tuned()
+    pairs = [("good", "good"), ("bad", "good"), ("fair", "bad")] * 4
+    tables["predictions"] = pd.DataFrame(pairs, columns=["gold", "guess"])
+    claim = findings_of("finetune", tables)["recall of the class recognised least"].claim
+    assert claim == (
+        "The classes that are recognised least are bad and fair: 0 % of the texts of each; good is "
+        "recognised best (100 %)."
+    )
+
+
 def test_of_learning_rates_with_the_same_score_none_is_called_best() -> None:
     tables = tuned()
     tables["rates"] = tables["rates"].assign(value=0.8)

@@ -728,8 +728,8 @@ def removable(curve: Sequence[Row], order: Row, drop: float, metric: str = LOSS)
 def _cost(counts: Sequence[int], n_heads: int, loss: str) -> str:
     """How many heads can be removed for 1 % and for 5 % more loss."""
     one, five = counts
-    text = f"you can remove {of_all(one, n_heads, 'head')} for at most 1 % more {loss}"
-    return text if five == one else f"{text}, and {five} for 5 %"
+    removed = of_all(one, n_heads, "head")
+    return f"you can remove {removed} for at most 1 % more {loss}, and {five} for 5 %"
 
 
 def _better_orders(

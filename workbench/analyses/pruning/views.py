@@ -5,7 +5,8 @@ Costs: one look at the status file of each run.
 
 import io
 import zipfile
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import streamlit as st
@@ -110,7 +111,8 @@ def slider(run: "Run") -> None:
         st.caption(f"{len(heads)} are removed: some heads can only go together.")
     st.caption(_how_it_differs(run, next(iter(orders))))
     result = _live(
-        str(model), str(corpus), spec.split or "", int(first or 0), int(count or 1),
+        str(model), str(corpus), spec.corpora[0].options, spec.split or "",
+        int(first or 0), int(count or 1),
         tuple(heads[["stack", "kind", "layer", "head"]].itertuples(index=False, name=None)),
     )  # fmt: skip
     if result is None:
@@ -198,6 +200,7 @@ def _text(text: "Text") -> None:
 def _live(
     model: str,
     corpus: str,
+    reading: Mapping[str, Any],
     split: str,
     first: int,
     count: int,
@@ -205,8 +208,8 @@ def _live(
 ) -> "Live | None":
     from workbench.analyses.pruning.live import live
 
-    split = split or next(iter(cache.corpus(corpus).splits))
-    docs = cache.sentences(corpus, split, first, count)
+    split = split or next(iter(cache.corpus(corpus, reading).splits))
+    docs = cache.sentences(corpus, split, first, count, reading)
     if not docs:
         return None
     loaded = cache.model(model)

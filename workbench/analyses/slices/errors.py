@@ -160,7 +160,7 @@ def _slices(items: Sequence[Items], evaluation: Evaluation, seed: int) -> pd.Dat
         [
             {
                 "kind": row["kind"], "slice": row["group"], "n": row["n"],
-                "value": sign * row["fall"], "rest": sign * row["rest"],
+                "value": 0.0 + sign * row["fall"], "rest": 0.0 + sign * row["rest"],  # not -0.0
                 "worse": row["difference"], "lower": row["lower"], "upper": row["upper"],
                 "p": row["p"],
             }

@@ -55,10 +55,14 @@ def score_of(row: Row) -> str:
 
 
 def cut_of(tables: Tables) -> str:
-    """What is missing from the smaller model, in words: `neurons (50 %) and bits (8 bits)`."""
+    """What is missing from the smaller model, in words: `neurons (50 %) and layers (1 of 5)`."""
     points = tables["points"]
     rows = rows_of(points[points["chosen"]]) or rows_of(points[points["left"]])
-    return listing([f"{row['stage']} ({row['amount']})" for row in rows], 10)
+    layers = tables["sizes"].set_index("model")["layers"]
+    amounts = {row["stage"]: row["amount"] for row in rows}
+    if "layers" in amounts:  # of five layers, 25 % is one
+        amounts["layers"] = f"{layers['original'] - layers['smaller']} of {layers['original']}"
+    return listing([f"{stage} ({amount})" for stage, amount in amounts.items()], 10)
 
 
 def unit_of(row: Row) -> Unit:

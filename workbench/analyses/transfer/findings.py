@@ -490,6 +490,12 @@ def _weakest_class(tables: Tables) -> Iterator[Finding]:
             f"All texts are taken for {one[0]}, which {percent((table['gold'] == one[0]).mean())}"
             " of them are."
         )
+    elif 1 < len(least := [str(each) for each in right.index[right == right.min()]]) < len(right):
+        claim = (
+            f"The classes that are recognised least are {listing(least, 5)}: "
+            f"{percent(right[worst])} of the texts of each; {right.idxmax()} is recognised best "
+            f"({percent(right.max())})."
+        )
     elif len(taken):
         mistaken = taken.iloc[0] * (1 - right[worst])
         claim = (

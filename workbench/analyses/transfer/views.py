@@ -138,7 +138,7 @@ def _offer_model(run: "Run", task: str) -> None:
         return
     ref = run.spec.models[settings.pop("model")].ref
     model = None if ref is None else context.known_as(ref)
-    corpus = run.spec.corpora[0].ref
+    corpus, reading = run.spec.corpora[0].ref, run.spec.corpora[0].options
     if model is None or corpus is None:
         st.text("The run saved no model, and its model or corpus is a Python object.")
         return
@@ -153,7 +153,7 @@ def _offer_model(run: "Run", task: str) -> None:
         "Then a text can be tried here.",
     ):
         with errors_shown(), st.spinner("Starting …"):
-            options = {"seed": run.spec.seed, "split": run.spec.split}
+            options = {"seed": run.spec.seed, "split": run.spec.split, "reading": reading}
             name = run_form.begin((FINETUNE, (model,), (corpus,), settings, options))
             query = {run_list.OPENED: name, "analysis": "Fine-tuning"}
             navigation.switch("transfer", query)
@@ -261,13 +261,13 @@ def _first_texts(run: "Run", name: str) -> tuple[str, ...]:
     from workbench.corpora.layers import mentions
     from workbench.corpora.primer.tasks import TASKS
 
-    ref = run.spec.corpora[0].ref
+    ref, reading = run.spec.corpora[0].ref, run.spec.corpora[0].options
     with suppress(WorkbenchError, OSError):
         if ref == "primer" and name in TASKS:
             ref = f"primer/{name}"
-        splits = cache.corpus(ref or "").splits
+        splits = cache.corpus(ref or "", reading).splits
         split = next(each for each in ("test", "dev", *splits) if each in splits)
-        doc = cache.sentence(ref or "", split, 0)
+        doc = cache.sentence(ref or "", split, 0, reading)
         parts = sorted(mentions(doc, "segments")) if "segments" in doc.spans else []
         if len(parts) == 2:
             return tuple(doc[part.start : part.end].text for part in parts)

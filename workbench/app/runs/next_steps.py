@@ -1,15 +1,16 @@
 """What goes on from a result that left a model: its heads, its pruning, a folder for elsewhere.
 
 Buttons under the findings of a finished run. A further run starts with the model and the corpus of
-this one; the exported model is a zip of a folder that plain transformers opens. Costs: nothing
-until a button is clicked; then starting a run, or writing the weights.
+this one, read as it was; the exported model is a zip of a folder that plain transformers opens.
+Costs: nothing until a button is clicked; then starting a run, or writing the weights.
 """
 
 import io
 import tempfile
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -28,15 +29,15 @@ def draw(run: "Run") -> None:
     """Draw what goes on from the model of a run; nothing for a run that left none."""
     if run.is_builtin or run.model is None:
         return
-    corpus = run.spec.corpora[0].ref if run.spec.corpora else None
+    corpus = run.spec.corpora[0] if run.spec.corpora else None
     with st.container(horizontal=True, vertical_alignment="center", key="next-steps"):
         st.caption("Go on with its model:", width="content")
         further = [each for analysis in analyses().values() for each in analysis.goes_on]
         for each in further:
-            if each.after != run.spec.experiment or corpus is None:
+            if each.after != run.spec.experiment or corpus is None or corpus.ref is None:
                 continue
             if st.button(each.label, icon=each.icon, key=f"next {each.experiment}"):
-                _start(each.experiment, run.name, corpus)
+                _start(each.experiment, run.name, corpus.ref, corpus.options)
         if st.button(
             "Export model",
             icon=":material/archive:",
@@ -59,10 +60,10 @@ def draw(run: "Run") -> None:
             st.caption(plain(packed[1]))
 
 
-def _start(experiment: str, model: str, corpus: str) -> None:
+def _start(experiment: str, model: str, corpus: str, reading: Mapping[str, Any]) -> None:
     """Start a run on the model, and show it on its page."""
     with errors_shown(), st.spinner("Starting …"):
-        name = run_form.begin((experiment, (model,), (corpus,), {}, {}))
+        name = run_form.begin((experiment, (model,), (corpus,), {}, {"reading": reading}))
         navigation.switch(navigation.page_of(experiment), {run_list.OPENED: name})
 
 
