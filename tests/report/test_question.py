@@ -102,6 +102,10 @@ def test_a_run_of_an_object_is_reproduced_in_python() -> None:
         "# content hash of primer: hash-of-primer",
         f"# run: {asked.name}",
     ]
+    table = corpus(options={"unit": "sentence", "text": ["body"], "labels": ["topic"]})
+    asked = request(models=(model(ref=None),), corpora=(table,))
+    read = "corpus=wb.read('primer', text=['body'], labels=['topic'])"
+    assert read in command(asked), "its columns are not in the reference"
 
 
 @pytest.mark.parametrize(

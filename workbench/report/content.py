@@ -281,11 +281,19 @@ def _settings_to_write(spec: Spec) -> Mapping[str, Any]:
 
 
 def _reading(corpora: Sequence[CorpusSpec]) -> Iterator[str]:
-    options = corpora[0].options if corpora else {}
-    for key, (default, flag) in READING.items():
-        value = options.get(key, default)
-        if value != default:
-            yield from (f"{flag}={v}" for v in (value if isinstance(value, list) else [value]))
+    for key, value in _read_by(corpora[0]).items() if corpora else ():
+        flag = READING[key][1]
+        yield from (f"{flag}={v}" for v in (value if isinstance(value, list) else [value]))
+
+
+def _read_by(item: ModelSpec | CorpusSpec) -> dict[str, Any]:
+    """Return the options of `wb.read` that a corpus was read with, but for defaults."""
+    given = item.options if isinstance(item, CorpusSpec) else {}
+    return {
+        key: given[key]
+        for key, (default, _) in READING.items()
+        if given.get(key, default) != default
+    }
 
 
 def _precision(models: Sequence[ModelSpec]) -> str:
@@ -306,7 +314,7 @@ def _in_python(spec: Spec) -> str:
     models, corpora = _specs(spec) if spec.sweep else (spec.models, spec.corpora)
     passed: dict[str, Sequence[ModelSpec | CorpusSpec]] = {"model": models, "corpus": corpora}
     for key, items in passed.items():
-        texts = [repr(item.ref) if item.ref is not None else key.upper() for item in items]
+        texts = [_passed(item, key) for item in items]
         if texts:
             several = f"[{', '.join(texts)}]"
             arguments.append(f"{key}={texts[0] if len(texts) == 1 else several}")
@@ -320,6 +328,13 @@ def _in_python(spec: Spec) -> str:
     comment = comment if objects else "# an experiment of a session: define it again first"
     function = "wb.sweep" if spec.sweep else "wb.run"
     return f"{comment}\n{function}({spec.experiment!r}, {', '.join(arguments)})"
+
+
+def _passed(item: ModelSpec | CorpusSpec, key: str) -> str:
+    if item.ref is None:
+        return key.upper()
+    options = [f"{name}={value!r}" for name, value in _read_by(item).items()]
+    return f"wb.read({item.ref!r}, {', '.join(options)})" if options else repr(item.ref)
 
 
 # --- private paths --------------------------------------------------------------------------------
