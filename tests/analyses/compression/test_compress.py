@@ -172,6 +172,10 @@ def test_faster_needs_an_interval_above_one() -> None:
     twice = cost.judged_together([*alike[:20], cost.speedup(pairs.tolist(), 0)])[-1]
     assert twice["faster"] and twice["lower"] < twice["speedup"] < twice["upper"]
     assert twice["speedup"] == pytest.approx(2, rel=0.1)
+    assert cost.verdict_of(twice) == "supported"
+    few = cost.judged_together([*alike[:20], cost.speedup(pairs[:5].tolist(), 0)])[-1]
+    assert cost.verdict_of(few) == "undecided", "five rounds cannot show it in 21 measurements"
+    assert cost.verdict_of({**few, "lower": 0.9}) == "not supported"
 
 
 def test_both_models_are_measured_in_one_process(

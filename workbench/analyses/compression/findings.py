@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from workbench.analyses.compression.cost import verdict_of
 from workbench.core.findings import (
     Finding,
     Row,
@@ -138,9 +139,9 @@ def _faster(costs: pd.DataFrame) -> Finding:
         f"{decimal(row['lower'], 2)} to {decimal(row['upper'], 2)}; corrected {p_text(row['p'])})."
     )
     return Finding(
-        claim, row["speedup"], (row["lower"], row["upper"]), 1.0, judged(row["faster"]), "cost",
+        claim, row["speedup"], (row["lower"], row["upper"]), 1.0, verdict_of(row), "cost",
         keys_of(row, "method", "amount", "texts"), "speed", measure="largest speedup",
-        column="speedup",
+        column="speedup", decided_by="more rounds",
     )  # fmt: skip
 
 

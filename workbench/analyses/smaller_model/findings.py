@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from workbench.analyses.compression.cost import verdict_of
 from workbench.core.findings import (
     Finding,
     Row,
@@ -156,8 +157,9 @@ def _speed(costs: pd.DataFrame) -> Finding:
     return Finding(
         f"On this machine the smaller model is {listing(parts)}; the ratio is a median over pairs "
         "of passes.",
-        row["speedup"], (row["lower"], row["upper"]), 1.0, judged(row["faster"]), "cost",
-        keys_of(row, "method", "amount", "texts"), "speed", measure="speed", column="speedup",
+        row["speedup"], (row["lower"], row["upper"]), 1.0, verdict_of(row), "cost",
+        keys_of(row, "method", "amount", "texts"), "speed", measure="speed",
+        column="speedup", decided_by="more rounds",
     )  # fmt: skip
 
 
