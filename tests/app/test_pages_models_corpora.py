@@ -126,6 +126,18 @@ def test_the_box_of_splits_follows_a_corpus_without_the_split_that_was_chosen() 
     assert box.proto.set_value, "the browser is told, else it shows the split of before"
 
 
+def test_a_text_column_is_asked_for_until_one_is_chosen() -> None:
+    def controls() -> None:
+        from workbench.app.library.uploads import draw_columns
+
+        draw_columns(["Body", "Topic"], (), ("Topic",), "here")
+
+    app = AppTest.from_function(controls).run()
+    assert "Choose the text column" in app.info[0].value
+    app.multiselect[0].select("Body").run()
+    assert not app.info
+
+
 def test_sentences_are_browsed_found_and_opened() -> None:
     app = opened("corpora", corpus="primer:size=200", split="dev", sentence="12")
     assert app.number_input(key="sentence").value == 12

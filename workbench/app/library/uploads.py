@@ -352,7 +352,8 @@ def draw_columns(
     names: Sequence[str], text: Sequence[str], labels: Sequence[str], place: str
 ) -> tuple[Sequence[str], Sequence[str]]:
     """The chosen text and label columns; empty if they are those detected from the names."""
-    if not text:
+    key = f"text columns {place}"
+    if not text and not st.session_state.get(key):
         st.info(
             "Choose the text column: it was not recognised by its name. The first row must name "
             "the columns: if it is a text already, add a row of names above it."
@@ -363,7 +364,7 @@ def draw_columns(
         names,
         default=list(text),
         max_selections=2,
-        key=f"text columns {place}",
+        key=key,
         help="The column with the text, or the two columns with a pair of texts.",
     )
     chosen_labels = st.multiselect(
