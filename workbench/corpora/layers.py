@@ -28,6 +28,7 @@ quadratic in the number of mentions.
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
@@ -41,6 +42,7 @@ from workbench.core.groups import grouped
 from workbench.core.public import public
 
 if TYPE_CHECKING:
+    from spacy.language import Language
     from spacy.tokens import Doc, Span
     from spacy.vocab import Vocab
 
@@ -283,16 +285,15 @@ def _where(doc: "Doc") -> str:
 # --- the vocabulary that the Docs of one reader share: a language's, without its tokenizer --------
 #
 # Gold words need no tokenizer, so languages whose tokenizer is a separate package can be read too.
-# Costs: 10 ms, or the import of a language's rules if these are large.
+# Costs: nothing; of the first of a language 10 ms, or the import of its rules if these are large.
 
 
 def vocabulary(language: str) -> "Vocab":
     """A new vocabulary for a language code such as `en`; `xx` stands for any language."""
-    from spacy.util import get_lang_class
     from spacy.vocab import create_vocab
 
     try:
-        kind = get_lang_class(language)
+        kind = _language(language)
     except (ImportError, AttributeError, TypeError, ValueError):
         raise WorkbenchError(
             f"spaCy does not know the language {language!r}.",
@@ -300,6 +301,13 @@ def vocabulary(language: str) -> "Vocab":
             remedy="Use a code such as en, de or zh; xx stands for any language.",
         ) from None
     return create_vocab(kind.lang, kind.Defaults)
+
+
+@cache
+def _language(code: str) -> "type[Language]":
+    from spacy.util import get_lang_class  # it asks every installed package each time
+
+    return get_lang_class(code)
 
 
 FEW_DOCUMENTS = 5

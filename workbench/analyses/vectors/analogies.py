@@ -146,10 +146,10 @@ def vectors_of(model: Model, words: Sequence[str]) -> Tensor:
 
     from workbench.corpora.layers import vocabulary
 
-    found = []
+    vocab, found = vocabulary("en"), []
     for first in range(0, len(words), AT_ONCE):
         part = words[first : first + AT_ONCE]
-        batch = encode(Doc(vocabulary("en"), words=[word]) for word in part)
+        batch = encode(Doc(vocab, words=[word]) for word in part)
         pieces = model.encode(batch).to(model.device)
         states = model.embeddings_without_positions(pieces)
         if states is None:
