@@ -73,10 +73,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Togethe
     return TogetherByFile(config, log)
 
 
-def pytest_configure_node(node: WorkerController) -> None:
-    """All processes of tests have others forked by one server: each of its own imports anew."""
+def pytest_xdist_setupnodes() -> None:
+    """All processes of tests have others forked by one server: each of its own imports anew.
+
+    They know its name only if it is there before the first of them is.
+    """
     if COLLECTED not in os.environ:
         os.environ[COLLECTED] = str(Path(tempfile.mkdtemp()) / "collected")
+    warm.name()
+
+
+def pytest_configure_node(node: WorkerController) -> None:
     warm.begin()
 
 

@@ -46,10 +46,15 @@ def place() -> starter._Place | None:
     return starter._Place(Path(os.environ[FOLDER]), "tests") if FOLDER in os.environ else None
 
 
-def begin() -> None:
-    """Have it import, unless another process of these tests did so."""
+def name() -> None:
+    """Name where it is to listen, for this process and those that it starts from now on."""
     if FOLDER not in os.environ:
         os.environ[FOLDER] = tempfile.mkdtemp(prefix="workbench-tests-", dir="/tmp")
+
+
+def begin() -> None:
+    """Have it import, unless another process of these tests did so."""
+    name()
     around = {"PYTHONPATH": str(Path(__file__).parents[1]), starter.SWITCH: "3600"}
     with (
         patch.object(starter, "_PROGRAM", "tests.warm"),

@@ -40,6 +40,7 @@ from typing import Any
 
 from workbench.core.ending import run_process
 from workbench.core.errors import WorkbenchError
+from workbench.core.files import read_regular
 from workbench.runs.processes import locks, resources
 
 SWITCH = "WORKBENCH_STARTER"  # 0: no starter; another number: seconds until it ends unused
@@ -182,7 +183,7 @@ def _installed_in() -> Iterator[str]:
             yield path
             for file in sorted(Path(path).glob("*.pth")):
                 with suppress(OSError):
-                    for line in file.read_text(errors="replace").splitlines():
+                    for line in read_regular(file).decode(errors="replace").splitlines():
                         if line.strip() and not line.startswith(("#", "import ", "import\t")):
                             yield os.path.join(path, line.rstrip())  # noqa: PTH118
     yield from filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
@@ -225,7 +226,7 @@ def end_with_this() -> None:
 
 def begin() -> None:
     """Have the starter of this process import, unless it does so already; return at once."""
-    with suppress(OSError, WorkbenchError):  # a folder without locks, a full disk
+    with suppress(OSError):  # a folder without locks, a full disk
         place = _place()
         if place is None or (lock := locks.take(place.lock)) is None:
             return
@@ -285,7 +286,7 @@ def _environment() -> dict[str, str]:
 
 def is_ready() -> bool:
     """Return whether there is a starter that forks at once."""
-    with suppress(OSError, WorkbenchError):
+    with suppress(OSError):
         place = _place()
         return place is not None and place.ready.exists() and locks.is_held(place.lock)
     return False
@@ -293,7 +294,7 @@ def is_ready() -> bool:
 
 def await_ready(patience: float = PATIENCE) -> None:
     """Wait while the starter imports; return at once if there is none, or when it is ready."""
-    with suppress(OSError, WorkbenchError):
+    with suppress(OSError):
         if (place := _place()) is None:
             return
         deadline = time.monotonic() + patience
