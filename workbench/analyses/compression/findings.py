@@ -166,14 +166,19 @@ def _combined(tables: Tables, saved: pd.DataFrame) -> Finding:
     )  # fmt: skip
 
 
-def _lost(tables: Tables) -> Finding:
-    table = tables["lost"]
+def fell_further(table: pd.DataFrame) -> tuple[pd.DataFrame, Row]:
+    """The groups of `lost` that fell significantly further, and the surest; else the nearest."""
     further = table[(table["p"] < SIGNIFICANT) & (table["difference"] > 0)]
-    models = table[["method", "amount"]].drop_duplicates()
     ranked = (further if len(further) else table).sort_values(
         ["p", "difference"], ascending=[False, True]
     )
-    row = rows_of(ranked)[-1]
+    return further, rows_of(ranked)[-1]
+
+
+def _lost(tables: Tables) -> Finding:
+    table = tables["lost"]
+    further, row = fell_further(table)
+    models = table[["method", "amount"]].drop_duplicates()
     is_words = row["kind"] in ("part of speech", "relation", "length") and (
         tables["objective"]["metric"].iloc[0] == "loss"
     )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from workbench.analyses.compression.cost import verdict_of
+from workbench.analyses.compression.findings import fell_further
 from workbench.core.findings import (
     Finding,
     Row,
@@ -27,7 +28,6 @@ from workbench.core.findings import (
     span,
     with_unit,
 )
-from workbench.core.stats import SIGNIFICANT
 
 MORE = "more test texts"
 
@@ -164,11 +164,7 @@ def _speed(costs: pd.DataFrame) -> Finding:
 
 
 def _lost(table: pd.DataFrame) -> Finding:
-    further = table[(table["p"] < SIGNIFICANT) & (table["difference"] > 0)]
-    ranked = (further if len(further) else table).sort_values(
-        ["p", "difference"], ascending=[False, True]
-    )
-    row = rows_of(ranked)[-1]
+    further, row = fell_further(table)
     group = (
         f"{row['group']} ({row['kind']}) lost {shown(row['fall'], 'points')} points, the others "
         f"{shown(row['rest'], 'points')} (difference 95 % "
