@@ -446,6 +446,32 @@ def test_a_look_at_a_sentence_that_cannot_be_imported_leaves_the_others(
     assert drawn == ["import-failed", "Ben walks."]
 
 
+def test_a_look_that_fails_is_named_by_its_line_and_leaves_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn: list[str] = []
+
+    def fails(*of: Any) -> None:
+        raise KeyError("an author's mistake")
+
+    looks = {"one": home.Look(fails), "two": home.Look(lambda *of: drawn.append(of[3]))}
+    for name, look in looks.items():
+        monkeypatch.setattr(sys.modules[__name__], name, look, False)
+    own = {name: wb.Analysis(__name__, first_look=f":{name}") for name in looks}
+    monkeypatch.setattr(home, "analyses", lambda: own)
+    monkeypatch.setattr(home.cache, "model", str)
+    monkeypatch.setattr(home.cache, "typed", str)
+    monkeypatch.setattr("workbench.app.text.show_error", lambda error: drawn.append(str(error)))
+    home._look("Ben walks.")
+    assert "tests/test_contributing.py:" in drawn[0] and "KeyError" in drawn[0]
+    assert drawn[1:] == ["Ben walks."]
+
+
+def test_a_card_of_a_figure_that_is_not_there_has_no_picture() -> None:
+    assert home._picture.__wrapped__("heads-mini-bert", "no such figure", "light") == ""
+    assert home._picture.__wrapped__("no such result", "roles", "light") == ""
+
+
 @pytest.mark.parametrize("icon", ["", "no_such_icon"])
 def test_a_page_without_a_known_icon_has_none(icon: str) -> None:
     assert navigation.icon_of(Page("spread", "Spread", icon=icon)) is None

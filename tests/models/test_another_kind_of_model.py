@@ -166,6 +166,19 @@ def test_what_a_model_does_not_write_is_refused_in_one_way(experiment: str) -> N
     assert "bag" in str(error.value) and "bug" not in str(error.value) and error.value.remedy
 
 
+def test_states_that_are_no_numbers_are_refused() -> None:
+    model = BagOfEmbeddings()
+    model.table[:, 0] = float("nan")
+    for experiment in ("geometry", "neighbours", "edge-probing"):
+        with pytest.raises(WorkbenchError, match="not a number") as error:
+            answer(
+                experiment,
+                model,
+                **({} if experiment != "edge-probing" else {"random_baseline": False}),
+            )
+        assert error.value.code == "model-unreadable"
+
+
 def test_a_model_of_nothing_but_states_is_described_probed_and_compared() -> None:
     model = BagOfEmbeddings()
     assert answer("profile", model).tables["modules"].to_dict("list") == {

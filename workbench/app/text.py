@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
-from workbench.core.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError, line_of
 from workbench.core.names import without_paths
 from workbench.drawing.sanitize import as_html as as_html
 from workbench.drawing.sanitize import shortened as shortened
@@ -147,7 +147,7 @@ def errors_shown(stop: bool = False) -> Iterator[None]:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Guard a whole page: details of unexpected errors go to the log, not to the user."""
+    """Guard a page or a part of it: details of unexpected errors go to the log, not to the user."""
     with errors_shown():
         try:
             yield
@@ -156,7 +156,7 @@ def guarded() -> Iterator[None]:
         except Exception as error:
             logging.getLogger("workbench").exception("a page failed")
             raise WorkbenchError(
-                f"Internal error in Workbench ({type(error).__name__}).",
+                f"Internal error in {line_of(error) or 'Workbench'} ({type(error).__name__}).",
                 code="internal",
                 remedy="Reload the page. If the error stays, please report it with the details "
                 "that are printed in the terminal where the app was started.",

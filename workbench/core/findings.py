@@ -40,6 +40,7 @@ VERDICTS: tuple[Verdict, ...] = ("supported", "not supported", "undecided")
 SCALED = ("%", "points", "F1")  # units of shares and their differences, written times 100
 MOST = 7  # maximum number of findings of an experiment
 NAMED = 6  # groups of a sweep that a sentence names
+SMALL = 0.05  # a gain that an interval must exclude before "no gain" counts as decided
 NUMBERS = "numbers_of_runs"  # the table of a sweep with the numbers of its runs' findings
 OF_RUN = ("model", "corpus", "method")  # keys that name what runs are compared by, not a row
 PLACE = ("part", "layer", "head")  # keys with one name for all

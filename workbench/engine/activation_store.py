@@ -29,7 +29,7 @@ from workbench.core.files import read_json, reason_of, require_regular, unwritab
 from workbench.core.public import public
 from workbench.engine.batch import Batch, Pieces, sent
 from workbench.engine.forward_pass import Progress, Report, forward
-from workbench.engine.model import Model, Output
+from workbench.engine.model import Model, Output, not_a_number
 from workbench.engine.taps import StackName
 from workbench.engine.words import Pool, max_words
 
@@ -295,6 +295,7 @@ class _Pooled:
 
     rows: NDArray[np.int64]  # [rows], their indices in the store
     states: Tensor  # [layers + 1, rows, width]
+    broken: Tensor  # [layers + 1], whether a number of the model is none (NaN) or infinite
     overflows: Tensor  # [layers + 1], whether a number became infinite
     has_state: Tensor  # [rows], whether the row has a word with a piece
     arrived: Callable[[], object]  # waits for the copies
@@ -331,7 +332,7 @@ class _Writer:
         device, kind = layers[0].device, _KINDS[self.about.kind][0]
         rows, positions = self._rows_of(text.order.numpy(), pieces)
         states = torch.empty(len(layers), len(rows), self.about.width, dtype=kind, device=device)
-        infinite, has_state = [], torch.ones(0)
+        broken, infinite, has_state = [], [], torch.ones(0)
         pools: dict[torch.device, tuple[Pool, Tensor]] = {}  # of every device with layers
         for stored, layer in zip(states, layers, strict=True):
             if layer.device not in pools:
@@ -345,12 +346,19 @@ class _Writer:
                 part.to(device) for part in self._chosen(words, owned, chosen_rows)
             )
             stored.copy_(values)
-            infinite.append(values.isfinite().all() & ~stored.isfinite().all())
-        return _Pooled(rows, *_to_host(states, torch.stack(infinite), has_state))
+            is_sound = values.isfinite().all(1)  # [rows]
+            broken.append((has_state & ~is_sound).any())
+            infinite.append((is_sound & ~stored.isfinite().all(1)).any())
+        return _Pooled(
+            rows, *_to_host(states, torch.stack(broken), torch.stack(infinite), has_state)
+        )
 
     def write(self, pooled: _Pooled) -> None:
-        """Write a batch; raises if a number overflows the store's precision."""
+        """Write a batch; raises if a number is none, or overflows the store's precision."""
         pooled.arrived()
+        if pooled.broken.any():
+            layer = int(pooled.broken.int().argmax())
+            raise not_a_number(self.about.model, f"some texts (state of layer {layer})")
         if pooled.overflows.any():
             raise TooLargeError(
                 f"layer {int(pooled.overflows.int().argmax())} has numbers too large for "
@@ -395,7 +403,7 @@ class _Writer:
         return (sums / n_words.clamp(min=1)[:, None]).float(), n_words > 0
 
 
-def _to_host(*tensors: Tensor) -> tuple[Tensor, Tensor, Tensor, Callable[[], object]]:
+def _to_host(*tensors: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Callable[[], object]]:
     """Start copies to page-locked host memory; the last value is a function that waits for them."""
     first, *_ = tensors
     if first.device.type != "cuda":

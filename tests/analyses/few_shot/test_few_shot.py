@@ -12,6 +12,7 @@ from tests.analyses.few_shot.planted import TEMPLATE, copier, names
 from tests.judges.odd import run_here
 from workbench.analyses.few_shot.experiments import FEW_SHOT, FewShot
 from workbench.analyses.few_shot.figures import FIGURES
+from workbench.analyses.few_shot.findings import findings
 from workbench.analyses.few_shot.prompting import cochran_p_value, fits
 from workbench.experiment import Result
 from workbench.models.scoring.prompts import (
@@ -134,6 +135,27 @@ def test_a_random_twin_learns_nothing() -> None:
     )
     found.pop("texts whose prediction depends on the order")
     assert not [each for each in found.values() if each.verdict == "supported"]
+
+
+@pytest.mark.parametrize(
+    ("upper", "above", "verdict"),
+    [
+        (0.30, 0.30, "undecided"),
+        (0.04, 0.30, "not supported"),
+        (0.30, 0.04, "not supported"),
+    ],
+)
+def test_a_gain_is_undecided_where_it_may_be_large(
+    upper: float, above: float, verdict: str
+) -> None:
+    """Of demonstrations, over none and over the most frequent label."""
+    tables = dict(copied().tables)
+    rows = tables["gains"].copy()
+    for gain, high in (("demonstrations", upper), ("above majority", above)):
+        of_gain = rows["gain"] == gain
+        rows.loc[of_gain, ["difference", "lower", "upper", "p"]] = [0.01, -0.02, high, 0.6]
+    found = {each.measure: each for each in findings(tables | {"gains": rows})}
+    assert found["gain from demonstrations"].verdict == verdict
 
 
 @pytest.mark.slow

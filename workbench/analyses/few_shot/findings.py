@@ -5,10 +5,12 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from workbench.core.findings import (
+    SMALL,
     Finding,
     Row,
     Tables,
     Unit,
+    Verdict,
     judged,
     keys_of,
     p_text,
@@ -47,21 +49,22 @@ def findings(tables: Tables) -> Iterator[Finding]:
         claim = f"Demonstrations do not lift the model above the most frequent label: {goes}"
     else:
         claim = f"The model is not shown to learn from demonstrations in the prompt: {goes}"
-    yield _finding(main, claim, learns, "accuracy", "gain from demonstrations")
+    verdict = _verdict(main, gains[most, "above majority"])
+    yield _finding(main, claim, verdict, "accuracy", "gain from demonstrations")
     row = gains[most, "right labels"]
     matter = "matter" if _beyond(row) else "do not significantly matter"
     yield _finding(
         row,
         f"The labels of the demonstrations {matter}: random ones give "
         f"{accuracy('random labels')}, the right ones {_difference(row)}.",
-        _beyond(row), "steps", "gain from the right labels",
+        _verdict(row), "steps", "gain from the right labels",
     )  # fmt: skip
     row = gains[most, "format"]
     yield _finding(
         row,
         "The format alone, other texts with other words as labels, gives "
         f"{accuracy('other words')}: {_difference(row)} against no demonstrations.",
-        _beyond(row), "steps", "gain from the format",
+        _verdict(row), "steps", "gain from the format",
     )  # fmt: skip
     for row in rows:
         if row["gain"] == "calibration" and row["calibration"] == "contextual":
@@ -70,7 +73,7 @@ def findings(tables: Tables) -> Iterator[Finding]:
                 row,
                 f"Contextual calibration {repairs} accuracy with {shown}: from "
                 f"{accuracy('demonstrations', calibration='none')} by {_difference(row)}.",
-                _beyond(row), "accuracy", "gain from contextual calibration",
+                _verdict(row), "accuracy", "gain from contextual calibration",
             )  # fmt: skip
     if "orders" in tables:
         yield _of_orders(rows_of(tables["orders"]))
@@ -87,15 +90,21 @@ def _beyond(row: Row) -> bool:
     return bool(row["lower"] > 0 and row["p"] < 0.05)
 
 
+def _verdict(*gains: Row) -> Verdict:
+    """Supported if all are there; undecided unless one that is not is small at most."""
+    missing = [row for row in gains if not _beyond(row)]
+    return judged(not missing, not missing or any(row["upper"] < SMALL for row in missing))
+
+
 def _difference(row: Row) -> str:
     interval = span(row["lower"], row["upper"], "points")
     return f"{with_unit(row['difference'], 'points')} (95 % {interval}; {p_text(row['p'])})"
 
 
-def _finding(row: Row, claim: str, holds: bool, figure: str, measure: str) -> Finding:
+def _finding(row: Row, claim: str, verdict: Verdict, figure: str, measure: str) -> Finding:
     unit: Unit = "points"
     return Finding(
-        claim, row["difference"], (row["lower"], row["upper"]), 0.0, judged(holds), "gains",
+        claim, row["difference"], (row["lower"], row["upper"]), 0.0, verdict, "gains",
         keys_of(row, "shots", "gain", "calibration"), figure, measure=measure, unit=unit,
         column="difference", decided_by=MORE, n=plural(row["n"], "text"),
     )  # fmt: skip

@@ -14,6 +14,7 @@ import pandas as pd
 
 from workbench.analyses.transfer.studies import ARMS, NEXT, PER_PIECE
 from workbench.core.findings import (
+    SMALL,
     Finding,
     Row,
     Tables,
@@ -43,7 +44,6 @@ from workbench.models.references import as_random
 
 FLOOR = 2 / (DRAWS + 1)  # the smallest p-value that the bootstrap can give
 WIDTH = 3.919928  # of a 95 % interval, in standard errors
-SMALL = 0.05  # a gain that an interval must exclude before "no gain" counts as decided
 ERROR = "mse"  # the metric where less is better, and which is no share
 TRAINED = {  # methods as the subject of a sentence
     "frozen": "a frozen model",

@@ -16,7 +16,7 @@ from workbench.app import cache, choice, navigation, selection
 from workbench.app.frame import demo_report, lesson_card
 from workbench.app.runs import questions, run_list
 from workbench.app.tables_and_figures import kind
-from workbench.app.text import as_html, errors_shown
+from workbench.app.text import as_html, errors_shown, guarded
 from workbench.app.text_boxes import text_in_address
 from workbench.core.analysis import Card, analyses
 from workbench.core.findings import listing
@@ -123,7 +123,7 @@ def _look(typed: str) -> None:
     with st.container(key="look"):
         columns = st.columns([look.width(model) for look in looks], gap="large")
     for column, look in zip(columns, looks, strict=True):
-        with column, errors_shown():
+        with column, guarded():
             look.draw(ref, model, doc, typed)
 
 
@@ -136,7 +136,8 @@ def _cards() -> None:
     for column, (page, card) in zip(
         st.columns(len(cards), gap="medium") if cards else (), cards, strict=True
     ):
-        with column.container(height="stretch", key=f"card {page}", gap="xsmall"):
+        card_box = column.container(height="stretch", key=f"card {page}", gap="xsmall")
+        with card_box, guarded():  # code of a package may be wrong
             query = choice.in_url_of_results()
             navigation.link(page, f"**{card.title}**", query_params=query)
             picture = _picture(card.result, card.figure, kind())
@@ -185,7 +186,8 @@ def _picture(result: str, figure: str, theme: "Kind") -> str:
         return ""
     run = builtin_run(result)
     experiment = registered(run.spec.experiment)
-    if experiment is None:
+    draw = experiment.drawings().get(figure) if experiment else None
+    if draw is None:
         return ""
     tables = {
         name: table[table["task"].isin(TASKS)]
@@ -193,7 +195,7 @@ def _picture(result: str, figure: str, theme: "Kind") -> str:
         else table
         for name, table in run.tables.items()
     }
-    plain = harmless(experiment.drawings()[figure](tables))
+    plain = harmless(draw(tables))
     for trace in plain["data"]:  # there is no room for words at marks
         if "mode" in trace:
             trace["mode"] = trace["mode"].replace("+text", "")

@@ -132,8 +132,8 @@ def _one(owner: Analysis, recipe: Recipe) -> None:
     tab_named(recipe.question)
     st.title(recipe.question, anchor=False)
     st.markdown(recipe.about)
-    experiment = EXPERIMENTS[recipe.experiment]
     with errors_shown():
+        experiment = EXPERIMENTS[recipe.experiment]
         opened = _opened(experiment)
         with st.container(key="controls-question", horizontal=True, vertical_alignment="bottom"):
             models, corpus = _inputs(recipe, opened)
