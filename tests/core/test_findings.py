@@ -184,7 +184,7 @@ def test_a_difference_of_facts_needs_no_test() -> None:
         changes({"A": words[1:2], "B": words[2:]}),
     )
     assert more[0].verdict == "supported" and "200 in A, 300 in B (+100)" in more[0].claim
-    assert same[0].verdict == "not supported" and "no change" in same[0].claim
+    assert same[0].verdict == "not supported" and "no difference" in same[0].claim
     assert "supported in" not in summary({"": [words[:1], words[1:2]]})[0].claim
     length = [
         Finding(f"{n} words.", n, None, None, "supported", "sizes", measure="mean length")

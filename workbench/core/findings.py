@@ -478,7 +478,7 @@ def _change(first: str, old: Finding, letter: str, new: Finding, several: bool) 
     a, b = _present(old.value), _present(new.value)
     difference, interval = b - a, _of_difference(old, new)
     unit = old.unit
-    change = signed(shown(difference, unit)) if difference else "no change"
+    change = signed(shown(difference, unit)) if difference else "no difference"
     if interval is not None:
         change += f", 95 % {span(*interval, unit)}"
     claim = (

@@ -59,6 +59,8 @@ _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_la
 _HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads")
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.tiktoken")
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".json")  # endings of files that are no models
+_WHO_TRAINS = f"The experiments {', '.join(TRAINING_EXPERIMENTS)} train models."
+_ANY_RUN = re.compile(r"[a-z][a-z-]{0,60}-[0-9a-f]{6,64}")
 _RUN = re.compile(rf"(?:{'|'.join(TRAINING_EXPERIMENTS)})-\w*")
 
 
@@ -116,6 +118,13 @@ def located(ref: str) -> str:
             machine.require_allowed(Path(source).expanduser())
             if file := gguf_of(source):  # a link in an allowed folder may lead out of it
                 machine.require_allowed(file)
+        elif _ANY_RUN.fullmatch(source) and (machine.runs() / source).is_dir():
+            raise WorkbenchError(
+                f"the run {source} has no model.",
+                code="model-not-found",
+                where=source,
+                remedy=f"{_WHO_TRAINS} Name a run of theirs, or the model that this run is about.",
+            )
         return ref
     return ref if Path(source).is_dir() else f"{_trained(source)}{suffix}"
 
@@ -335,9 +344,8 @@ def _trained(name: str) -> Path:
         f"{len(folders) or 'no'} runs that trained a model have a name that begins with {name}.",
         code="model-not-found",
         where=name,
-        remedy="List the runs with: workbench runs list. The experiments "
-        f"{', '.join(TRAINING_EXPERIMENTS)} train models. For a run of another machine, copy the "
-        "folder of the run into the folder of runs here.",
+        remedy=f"List the runs with: workbench runs list. {_WHO_TRAINS} For a run of "
+        "another machine, copy the folder of the run into the folder of runs here.",
     )
 
 

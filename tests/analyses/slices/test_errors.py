@@ -42,12 +42,12 @@ def test_the_word_with_which_a_classifier_is_wrong_is_found() -> None:
     result = run_here("errors", classifier(), labelled(word), words=(word,))
     table = result.tables["slices"]
     named = set(table.loc[table["kind"] == "words", "slice"])
-    assert named == {"with such a word", "without such a word"}
+    assert named == {"with one of the words", "with none of the words"}
     slices = found(result).set_index(["kind", "slice"])
-    row = slices.loc[("words", "with such a word")]
+    row = slices.loc[("words", "with one of the words")]
     assert row["value"] == 0 and row["rest"] == 1 and row["worse"] == 1
     assert set(slices.index) <= {
-        ("words", "with such a word"), ("class", "no"), ("length", "long texts"),
+        ("words", "with one of the words"), ("class", "no"), ("length", "long texts"),
         ("depth", "deep texts"),
     }  # fmt: skip
     texts = result.tables["texts"]

@@ -14,6 +14,7 @@ from workbench import Result, Run, WorkbenchError, experiments, open_run, read
 from workbench.analyses.training.experiments import EXPERIMENT, FamilyName, recipe_of
 from workbench.analyses.training.families import FAMILIES
 from workbench.analyses.training.training_run import run, text_of
+from workbench.core import machine
 from workbench.experiment import Inputs
 from workbench.experiment.definition import unmet_requirements
 from workbench.models.references import facts, folder_of, located, trained_by
@@ -189,6 +190,9 @@ def test_its_name_and_how_it_begins_are_references(bert: Run) -> None:
 def test_a_run_of_another_name_trained_nothing(place: Path) -> None:
     with pytest.raises(WorkbenchError, match="model-not-found"):
         located("train-00ff")
+    (machine.runs() / "heads-00ff00ff").mkdir(parents=True)
+    with pytest.raises(WorkbenchError, match="heads-00ff00ff has no model"):
+        located("heads-00ff00ff")
     assert located("bert-base-uncased") == "bert-base-uncased"
 
 

@@ -146,7 +146,7 @@ def _more(
         if is_there
     ]
     if wanted:
-        said = [f"with{'' if each else 'out'} such a word" for each in has]
+        said = [f"with {'one' if each else 'none'} of the words" for each in has]
         yield Items("words", np.array(said, dtype=object), units, of)
 
 
