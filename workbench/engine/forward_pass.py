@@ -97,7 +97,8 @@ def forward(
             documents. If memory is too small for `use`, its batch is repeated in halves, although
             taps have seen all of it. So `use` must add up its sums last, and taps used together
             with it must store what they see for it instead of adding up.
-        taps: Taps that read or change attention: `Capture`, `Reduce`, `Gate`.
+        taps: Taps that read or change attention (`Capture`, `Reduce`, `Gate`) or states (`Read`,
+            `Write`).
         hidden: Whether `use` needs the hidden states.
         pieces: Maximum number of pieces in a batch, padding included (default: by device).
         progress: Called with a `Progress` after each batch.

@@ -292,6 +292,14 @@ def test_equal_texts_and_texts_that_differ_beyond_what_is_read_are_told_apart() 
     assert "only its last 63 words were read" in cut.value.what
 
 
+def test_a_note_says_where_a_positive_effect_lowers_the_number() -> None:
+    notes = [
+        " ".join(wb.patch(mini("mini:gpt"), "The girls", "The girl", *two, what="mlps").notes)
+        for two in (("were", "was"), ("was", "were"))
+    ]
+    assert ["lowers it" in note for note in notes] == [False, True]
+
+
 def test_shares_of_a_tiny_difference_are_not_claimed() -> None:
     clear = wb.patch(mini("mini:bert"), *PAIRS["mini:bert"])
     assert clear.is_distinguished and not any("nats" in note for note in clear.notes)

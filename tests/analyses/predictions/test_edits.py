@@ -7,7 +7,7 @@ from tests.analyses.predictions.test_predict import MINI, model_of
 from tests.planted import bert
 from tests.tiny import tiny_bert
 from workbench import WorkbenchError
-from workbench.analyses.predictions.edits import editable, token_effects
+from workbench.analyses.predictions.edits import editable, token_effects, without_words
 from workbench.analyses.predictions.predict import fill
 from workbench.analyses.predictions.prediction import Prediction, following, of_word, written
 from workbench.corpora.encode import doc_of
@@ -58,6 +58,20 @@ def test_hidden_words_leave_finite_probabilities(name: str) -> None:
     assert effects.table["after"].between(0, 1).all()
     assert [effect.word for effect in effects.effects] == editable(prediction)
     assert any(abs(effect.change) > 1e-6 for effect in effects.effects)
+
+
+@pytest.mark.parametrize("name", ["mini:gpt", "gpt2", "llama"])
+def test_a_next_piece_is_predicted_as_if_the_hidden_last_words_had_not_been_typed(
+    name: str,
+) -> None:
+    model = model_of(name)
+    prediction = following(model, doc_of("the dog walks to"))
+    before = shares(following(model, doc_of("the dog walks")))
+    hidden, deleted = (token_effects(prediction, what, words=[3]) for what in ("hide", "delete"))
+    assert hidden.effects[0].after == pytest.approx(deleted.effects[0].after, abs=1e-6)
+    assert hidden.effects[0].after == pytest.approx(float(before[hidden.choice]), abs=1e-6)
+    both = shares(without_words(prediction, [2, 3]))
+    assert torch.allclose(both, shares(following(model, doc_of("the dog"))), atol=1e-6)
 
 
 def test_a_hidden_word_is_one_that_was_written_as_a_marker() -> None:

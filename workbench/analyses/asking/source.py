@@ -11,7 +11,7 @@ words; for attention one pass.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from workbench.analyses.predictions.edits import editable, without_words
+from workbench.analyses.predictions.edits import editable, read_from, without_words
 from workbench.analyses.predictions.explained import prediction_of
 from workbench.analyses.predictions.generate import MAX_PIECES
 from workbench.analyses.predictions.prediction import Prediction, last_words
@@ -119,7 +119,10 @@ def _log_probabilities(
     """Log-probabilities of the written pieces after variants of a text.  # [variants, pieces]"""
     n_rows, n_pieces = len(texts), len(written)
     mask = torch.zeros(n_rows, read.ids.shape[1], dtype=torch.bool, device=read.ids.device)
-    mask[:, prediction.position + 1 - n_pieces : prediction.position + 1] = True
+    first = prediction.position + 1 - n_pieces
+    mask[:, first + 1 : prediction.position + 1] = True
+    for row in range(n_rows):
+        mask[row, read_from(replace(prediction, position=first), texts.take([row]))] = True
     target = None if prediction.target is None else prediction.target.take([0] * n_rows)
     logits = logits_of(prediction.model, texts, mask, target).float()
     shares = logits.log_softmax(-1).view(n_rows, n_pieces, -1)  # [variants, pieces, choices]

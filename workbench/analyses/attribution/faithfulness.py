@@ -11,7 +11,7 @@ sets of replaced units, some hundred short texts; the check attributes again for
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -83,11 +83,12 @@ class Faithfulness:
     n_units: int  # that can be replaced
     comprehensiveness: float
     sufficiency: float
-    random: Erasure  # of random orders
+    random: Erasure = field(repr=False)  # of random orders
     p: float  # share of random orders with at least this gain
     verdict: Verdict  # whether the map is faithful beyond random orders
     reason: str = ""  # why the verdict is `undecided`
-    attention: Erasure | None = None  # of one order; None: no attention, or it is what is checked
+    # of one order; None: no attention, or it is what is checked
+    attention: Erasure | None = field(default=None, repr=False)
     randomised: Randomised | None = None  # None: not checked
 
     @property

@@ -528,6 +528,8 @@ def patch_predictions(
             f"The two texts differ by only {decimal(abs(found.difference))} nats, so shares say "
             "little: read the effects in nats (value, minus that of the corrupt text)."
         )
+    elif found.difference < 0:
+        more.append("The clean text has the lower number, so a positive effect lowers it.")
     names: tuple[str, ...] = (getattr(metric, "__name__", "metric"),)
     if not is_own:
         names = clean.names([chosen.choice, *([] if chosen.against is None else [chosen.against])])

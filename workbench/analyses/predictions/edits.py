@@ -113,9 +113,10 @@ def token_effects(
     """The change of a prediction if each word of its text is hidden, deleted or swapped in turn.
 
     A hidden word becomes mask pieces; in a model without a mask piece, no other piece attends to
-    it. `swap` is the word that stands there instead. `words` are those to edit (default: all that
-    the model reads, without the predicted one). `choice` is the choice whose probability is
-    followed, as text or index (default: the most probable one).
+    it, and a next piece is predicted from the last piece that is not hidden. `swap` is the word
+    that stands there instead. `words` are those to edit (default: all that the model reads, without
+    the predicted one). `choice` is the choice whose probability is followed, as text or index
+    (default: the most probable one).
     """
     chosen = editable(prediction) if words is None else [_index(word) for word in words]
     _require_editable(prediction, what, chosen, swap)
@@ -162,7 +163,20 @@ def without_words(prediction: Prediction, words: Sequence[int]) -> Prediction:
     hidden &= ~prediction.text.special[0]  # [pieces]
     if prediction.kind == "hidden":
         hidden[prediction.position] = False
-    return replace(prediction, text=_hidden(prediction, hidden))
+    text = _hidden(prediction, hidden)
+    return replace(prediction, text=text, position=read_from(prediction, text))
+
+
+def read_from(prediction: Prediction, text: Pieces) -> int:
+    """Where the prediction is made for a text of one row with hidden pieces.
+
+    A next piece is predicted from the last piece that is not hidden: a hidden one would still be
+    read there, by its own vector.
+    """
+    if prediction.kind != "next":
+        return prediction.position
+    seen = text.mask[0, : prediction.position + 1].nonzero()[:, 0]
+    return int(seen[-1]) if len(seen) else prediction.position
 
 
 def logits_without(
@@ -254,7 +268,7 @@ def _edited(prediction: Prediction, what: Edit, word: int, swap: str | None) -> 
     if prediction.kind == "hidden":
         owned[prediction.position] = False
     if what == "hide":
-        return _Variant(_hidden(prediction, owned), prediction.position)
+        return _without_reading(prediction, owned)
     ids = [] if swap is None or what == "delete" else pieces_of(prediction, word, swap)
     return _replaced(prediction, owned, ids)
 
@@ -262,10 +276,16 @@ def _edited(prediction: Prediction, what: Edit, word: int, swap: str | None) -> 
 def _without(prediction: Prediction, owned: torch.Tensor) -> _Variant:
     """The text with these pieces hidden, or deleted where none can be hidden.  # [pieces]"""
     if prediction.model.objective != "bidirectional":
-        return _Variant(_hidden(prediction, owned), prediction.position)
+        return _without_reading(prediction, owned)
     if not bool(owned.any()):
         return _Variant(prediction.text, prediction.position)
     return _replaced(prediction, owned, [])
+
+
+def _without_reading(prediction: Prediction, owned: torch.Tensor) -> _Variant:
+    """The text with these pieces hidden.  # [pieces]"""
+    text = _hidden(prediction, owned)
+    return _Variant(text, read_from(prediction, text))
 
 
 def _replaced(prediction: Prediction, owned: torch.Tensor, ids: Sequence[int]) -> _Variant:

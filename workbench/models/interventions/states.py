@@ -165,9 +165,9 @@ class Read(StateTap):
 
     Args:
         sites: The name of a site, or several: `embeddings`, `block 2`, `block 2 attention`,
-            `block 2 mlp`, `block 2 heads` (or `queries`, `keys`, `values`), `head 2.3`, counted
-            from 1. `encoder` or `decoder` before it chooses the stack (default: the one that
-            reads the text).
+            `block 2 mlp`, `block 2 heads` (or `queries`, `keys`, `values`), `block 2 neurons`,
+            `head 2.3`, `neuron 2.45`, counted from 1. `encoder` or `decoder` before it chooses the
+            stack (default: the one that reads the text).
         words: Index of a word of each text, or several (default: all pieces).
         positions: Index of a piece of each text, several, or a `slice`; -1 is the last piece
             (default: all pieces).
