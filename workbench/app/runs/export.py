@@ -32,9 +32,7 @@ HELP = {
 }
 
 
-def menu(
-    runs: "Sequence[Run]", figure: str = "", chosen: Mapping[str, str] | None = None
-) -> None:
+def menu(runs: "Sequence[Run]", figure: str = "", chosen: Mapping[str, str] | None = None) -> None:
     """Draw the menu; `figure` is the main figure of a single run, `chosen` what a link keeps."""
     key = f"export {runs[0].name}" if len(runs) == 1 else "export several"
     with st.popover("Export", icon=":material/download:", key=key), errors_shown():
