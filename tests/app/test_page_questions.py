@@ -34,6 +34,15 @@ def test_an_address_has_the_answer_that_was_computed() -> None:
     assert "Head 1.2 has no role (measured on 8,465 words)." in said(app)
 
 
+def test_the_link_to_share_has_the_question_and_its_choices() -> None:
+    app = opened("questions", question="layer", layer="3", model="mini:bert")
+    (link,) = [each.value for each in app.code if "run=" in each.value]
+    assert link.endswith("?question=layer&layer=3&run=built-in/edge-probing-mini-bert")
+    app = opened("questions", question="grammar", other="mini:elmo", corpus="primer/acceptability")
+    (link,) = [each.value for each in app.code if "run=" in each.value]
+    assert "?question=grammar&other=mini%3Aelmo&run=" in link
+
+
 def test_an_address_that_somebody_wrote_is_said_to_be_wrong() -> None:
     app = opened("questions", question="everything")
     assert "There is no question everything" in said(app) and titles(app) == [questions.TITLE]

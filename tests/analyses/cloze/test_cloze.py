@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 
@@ -64,6 +65,28 @@ def test_pairs_show_a_preference_for_one_option() -> None:
     fair = twin.tables["pairs"].set_index("task").loc["choice, full"]
     assert fair["both"] < 0.25 < fair["always_same"]
     assert all(each.verdict != "supported" for each in findings(twin.tables))
+
+
+def test_an_interval_above_chance_without_a_significant_test_is_undecided() -> None:
+    row: dict[str, Any] = {
+        "phenomenon": "all", "task": "any word", "context": "with the passage", "accuracy": 0.32,
+        "lower": 0.15, "upper": 0.5, "chance": 0.08, "n": 200, "groups": 40, "p": 0.68,
+    }  # fmt: skip
+
+    def first(**changed: float) -> Any:
+        return next(findings({"scores": pd.DataFrame([row | changed])}))
+
+    assert first().verdict == "undecided" and "p = 0.68" in first().claim
+    assert first(p=0.001).verdict == "supported"
+    assert first(lower=0.05).verdict == "not supported"
+
+
+def test_phenomena_of_few_groups_are_named() -> None:
+    found = filled(fond(["dog"]), wb.read("primer/counterfactuals"), 30, choices=0)
+    (few,) = [each.text for each in found.caveats if "groups of items" in each.text]
+    groups = dict(found.tables["scores"][["phenomenon", "groups"]].itertuples(index=False))
+    for name, n_groups in groups.items():
+        assert (f"{name} ({n_groups})" in few) == (n_groups < 5)
 
 
 def test_what_follows_is_a_score_only_where_something_follows() -> None:

@@ -278,6 +278,7 @@ def test_a_probe_under_its_baseline_did_not_learn_and_says_so(read: Corpus) -> N
     assert under.sum() > 1, "noise, hardly looked at"
     assert layers["learnt"].tolist() == (~under).tolist()
     assert told(found, "did not learn the task")
+    assert told(found, "(pos, embeddings; pos, layer 1") and not told(found, "layer 0")
     from workbench.drawing.primitives import NOT_LEARNED
 
     curves = EDGE_PROBING.drawings()["curves"]

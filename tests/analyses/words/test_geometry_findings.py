@@ -71,6 +71,7 @@ def test_measures_that_disagree_decide_nothing() -> None:
     other = {"depth,_standardised": (0.95, 0.5, 0.4, 0.5, -0.1, 0.01, True, 100)}
     depth = findings_of("geometry", geometry(**other))[DEPTH]
     assert depth.verdict == "undecided" and "few dimensions" in depth.decided_by
+    assert depth.claim.startswith("Two measures disagree on whether words become more or less")
     less = {
         "depth": (0.9, 0.4, 0.4, 0.6, 0.1, 0.01, True, 100),
         "depth,_standardised": (0.9, 0.5, 0.4, 0.5, 0.1, 0.01, True, 100),

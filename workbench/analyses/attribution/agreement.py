@@ -170,8 +170,8 @@ def agreement(found: Compared) -> str:
     others = [each for each in found.maps[1:] if top_unit(each) != top]
     sentences = []
     if same and found.matters:
-        names = listing([each.method for each in same], len(same))
-        sentences.append(f"{names} also name{'s' if len(same) == 1 else ''} it first.")
+        names = [each.method for each in (found.first, *same)]
+        sentences.append(f"{listing(names, len(names))} name it first.")
     if others:
         parts = [
             f"“{_text(each, top_unit(each))}” by {each.method} "

@@ -407,7 +407,7 @@ def minimal_pairs(tables: Tables) -> Iterator[Finding]:
             judged(above, above or not untested),
             "pairs",
             figure="accuracy",
-            measure="phenomena above chance",
+            measure="phenomena above chance and choosing fewer pieces",
             decided_by="pairs with more different exchanges, such as “is” for “are”",
         )
         hardest = min(phenomena, key=lambda row: float(row["accuracy"]))

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from workbench.analyses.cloze.experiments import Cloze as ClozeSettings
 from workbench.core.arrays import Bools, Floats
 from workbench.core.cluster_sample import ClusterSample
+from workbench.core.findings import listing
 from workbench.core.stats import holm, wilson_interval
 from workbench.corpora.cloze import SEPARATOR, Cloze, cloze_items, with_options
 from workbench.corpora.encode import encode
@@ -31,6 +32,7 @@ from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 from workbench.models.scoring.gap_scores import GapScores, Part, gap_scores
 from workbench.models.scoring.lm_scoring import PSEUDO, START_TOKEN_TEXTS, start_of
 
+TESTABLE = 5  # groups of items: with fewer, no sign-flip test is significant
 CHUNK = 100  # items between two progress callbacks
 ANY, CHOICE = "any word", "choice, "
 WITH, WITHOUT = "with the passage", "without it"
@@ -263,6 +265,16 @@ def _items(items: Sequence[Cloze], filled: Filled, settings: ClozeSettings) -> p
     return pd.DataFrame(rows)
 
 
+def _few_groups(items: Sequence[Cloze]) -> list[str]:
+    """The phenomena whose items have too few different options, each with their number."""
+    groups: dict[str, set[str]] = {}
+    for item, group in zip(items, _groups(items), strict=True):
+        groups.setdefault(item.phenomenon, set()).add(group)
+    return [
+        f"{name} ({len(each)})" for name, each in sorted(groups.items()) if len(each) < TESTABLE
+    ]
+
+
 def _caveats(
     model: Model, settings: ClozeSettings, items: Sequence[Cloze], shortened: int
 ) -> Iterator[Caveat]:
@@ -281,6 +293,12 @@ def _caveats(
         yield Caveat(
             f"{shortened:,} of {len(items):,} texts are longer than what the model reads: their "
             "first words are left out.", ("scores",),
+        )  # fmt: skip
+    if few := _few_groups(items):
+        yield Caveat(
+            f"Fewer than {TESTABLE} groups of items with the same options, or the "
+            f"same right word: {listing(few, 6)}. No test of them is significant, and their "
+            "intervals are too narrow.", ("scores",),
         )  # fmt: skip
     n_own = sum(not item.options for item in items)
     if n_own == len(items):

@@ -42,6 +42,7 @@ from workbench.core.arrays import Floats
 from workbench.core.files import folder_or_temporary
 from workbench.core.findings import capital, of_all, verb_of
 from workbench.core.groups import grouped
+from workbench.core.head_names import at_state, state_name
 from workbench.core.stats import f1, interval, p_value, resampled
 from workbench.corpora.corpus import Corpus
 from workbench.corpora.splits import DEV
@@ -132,9 +133,19 @@ def _reliability_caveats(
         )
 
 
+def _input(row: Any) -> str:
+    """What the probe of a row reads, with layers as figures name them."""
+    if row.encoder == STATIC:
+        return "static vectors"
+    read = state_name(row.layer)
+    if row.mode in ("mix", "cumulative"):
+        read = f"mix up to {at_state(row.layer)}"
+    return {RANDOM: f"random weights, {read}", BARE: f"{read}, {BARE}"}.get(row.encoder, read)
+
+
 def _named(rows: pd.DataFrame) -> str:
     """The first probes of a table by name, and how many more there are."""
-    names = [f"{row.task}, {row.mode} {row.layer}" for row in rows.head(MAX_NAMED).itertuples()]
+    names = [f"{row.task}, {_input(row)}" for row in rows.head(MAX_NAMED).itertuples()]
     return "; ".join(names) + (
         f"; and {len(rows) - MAX_NAMED} more" if len(rows) > MAX_NAMED else ""
     )

@@ -96,8 +96,11 @@ def _test(
 
 def _depth(row: Row, standardised: Row, several: bool) -> Finding:
     more = "more" if row["difference"] < 0 else "less"
+    disagree = row["difference"] * standardised["difference"] <= 0
     does = (
-        f"Words become {more} context-specific with depth"
+        "Two measures disagree on whether words become more or less context-specific with depth"
+        if row["holds"] and disagree
+        else f"Words become {more} context-specific with depth"
         if row["holds"]
         else f"Words are not shown to become {more} context-specific with depth{BEYOND}"
     )
@@ -109,7 +112,7 @@ def _depth(row: Row, standardised: Row, several: bool) -> Finding:
     )
     measure = "corrected self-similarity, last layer minus embeddings"
     finding = _test(row, claim, measure, "contextuality", FORMS, several)
-    if finding.verdict != "supported" or row["difference"] * standardised["difference"] > 0:
+    if finding.verdict != "supported" or not disagree:
         return finding
     other = (
         "a measure that few dimensions do not dominate: the two here change in opposite directions"

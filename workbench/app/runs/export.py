@@ -5,11 +5,11 @@ A file is made when its button is clicked, so that the menu costs nothing. Costs
 
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import streamlit as st
 
@@ -32,8 +32,8 @@ HELP = {
 }
 
 
-def menu(runs: "Sequence[Run]", figure: str = "") -> None:
-    """Draw the menu; `figure` is the main figure of a single run."""
+def menu(runs: "Sequence[Run]", figure: str = "", chosen: Mapping[str, str] | None = None) -> None:
+    """Draw the menu; `figure` is the main figure of a single run, `chosen` what a link keeps."""
     key = f"export {runs[0].name}" if len(runs) == 1 else "export several"
     with st.popover("Export", icon=":material/download:", key=key), errors_shown():
         title, notes = (st.session_state.get(f"{key} {what}", "") for what in ("title", "notes"))
@@ -45,7 +45,7 @@ def menu(runs: "Sequence[Run]", figure: str = "") -> None:
         with st.expander("With your own title and notes …"):
             _own_words(key)
         st.markdown("**Share link**")
-        st.code(link(runs), language=None, wrap_lines=True)
+        st.code(link(runs, chosen), language=None, wrap_lines=True)
         st.caption(
             "It opens only where this app can be reached: localhost is this computer alone. To "
             "send the result to others, save the report as HTML or PDF."
@@ -62,10 +62,12 @@ def tables(run: "Run", name: str) -> None:
     _buttons(DATA, f"table {run.name} {name}", partial(_table, run, name))
 
 
-def link(runs: "Sequence[Run]") -> str:
-    """The address of the open page with these runs, without what is chosen on it."""
+def link(runs: "Sequence[Run]", chosen: Mapping[str, str] | None = None) -> str:
+    """The address of the open page with these runs; of what is chosen on it, only `chosen`."""
     url = urlsplit(str(st.context.url or ""))
     names = "&".join(f"{run_list.OPENED}={quote(run.name)}" for run in runs)
+    if chosen:
+        names = f"{urlencode(chosen, quote_via=quote)}&{names}"
     return f"{url.scheme}://{url.netloc}{url.path}?{names}" if url.netloc else f"?{names}"
 
 

@@ -467,10 +467,19 @@ def _main_figure(run: "Run", named: str, letter: str) -> None:
         main(selection)
 
 
+def _in_address(recipe: Recipe, asked: Asked) -> dict[str, str]:
+    """The question and its further choices, which decide what is answered from its runs."""
+    chosen = {QUESTION: recipe.name, **asked}
+    if recipe.models > 1 and (other := st.query_params.get(OTHER)):
+        chosen[OTHER] = other
+    return chosen
+
+
 def _ways_on(recipe: Recipe, runs: "Sequence[Run]", asked: Asked) -> None:
     """Draw the report, the page of the choices, and the whole results."""
     with st.container(horizontal=True, vertical_alignment="center", key="ways on"):
-        export.menu(runs, result_page.main_figure(runs[0]) if len(runs) == 1 else "")
+        figure = result_page.main_figure(runs[0]) if len(runs) == 1 else ""
+        export.menu(runs, figure, _in_address(recipe, asked))
         if recipe.page and (shown := navigation.named(recipe.page)) is not None:
             label = ": ".join([shown.title, *map(plain, asked.values())])
             navigation.link(

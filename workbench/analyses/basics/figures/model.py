@@ -23,7 +23,8 @@ def accuracy(tables: Tables) -> go.Figure:
     """Accuracy on each phenomenon, in %, with 95 % intervals over pairs.
 
     How to read: a point right of its grey diamond is better than chance and than always choosing
-    the sentence with fewer pieces; pale points are not significantly so.
+    the sentence with fewer pieces. Pale points are not significantly so: the test counts different
+    exchanges of words, such as “is” for “are”, and the interval counts pairs.
     """
     return _accuracies(tables["pairs"], "phenomenon")
 
@@ -32,7 +33,8 @@ def fields(tables: Tables) -> go.Figure:
     """Accuracy on each field of linguistics, in %, with 95 % intervals over pairs.
 
     How to read: a point right of its grey diamond is better than chance and than always choosing
-    the sentence with fewer pieces; pale points are not significantly so.
+    the sentence with fewer pieces. Pale points are not significantly so: the test counts different
+    exchanges of words, such as “is” for “are”, and the interval counts pairs.
     """
     return _accuracies(tables["fields"], "field")
 
@@ -41,7 +43,8 @@ def paradigms(tables: Tables) -> go.Figure:
     """Accuracy on each paradigm, in %, with 95 % intervals over pairs.
 
     How to read: a point right of its grey diamond is better than chance and than always choosing
-    the sentence with fewer pieces; pale points are not significantly so.
+    the sentence with fewer pieces. Pale points are not significantly so: the test counts different
+    exchanges of words, such as “is” for “are”, and the interval counts pairs.
     """
     return _accuracies(tables["paradigms"], "paradigm")
 

@@ -67,9 +67,9 @@ def curves(tables: Tables) -> go.Figure:
     """F1 of the probes at each layer, from that layer alone and from a mix of the layers up to it.
 
     How to read: a band is a 95 % bootstrap interval; grey is the best baseline without the trained
-    model, and a control task with random labels; ↓ is one below the axis. A task is known if
-    the interval of its best layer lies above the interval (not drawn) of every baseline. Each task
-    has its own scale. Hollow marks did not converge; crosses did not learn the task.
+    model, and a control task with random labels; ↓ is one below the axis. The model knows a
+    task if the interval of its best layer lies above the interval (not drawn) of every baseline.
+    Each task has its own scale. Hollow marks did not converge; crosses did not learn the task.
     """
     model = true(tables["means"])
     probes = list(dict.fromkeys(model[PROBE].itertuples(index=False, name=None)))

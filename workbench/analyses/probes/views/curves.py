@@ -318,8 +318,9 @@ def layers(runs: OpenRuns) -> None:
     about = (
         f"Probe F1 by layer ({mode}). {intervals}: 95 % bootstrap intervals over sentences and "
         "seeds. Dashed grey: the best of static vectors, random weights and the majority label. "
-        "A task is known if the interval of its best layer lies above the interval (not drawn) of "
-        "every baseline. Hollow marks did not converge; crosses did not learn the task."
+        "The model knows a task if the interval of its best layer lies above the interval (not "
+        "drawn) of every baseline; a layer knows it if its own does. Hollow "
+        "marks did not converge; crosses did not learn the task."
     )
     if len({each.deepest for each in runs.all_curves}) > 1:
         about += DEPTH
