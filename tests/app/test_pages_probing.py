@@ -143,6 +143,7 @@ def test_choices_change_what_is_said(tmp_path: Path) -> None:
     assert "F1 by layer (mix up to each layer)" in said(app)
     assert "BERT-base in Tenney, Das and Pavlick 2019" in said(app)
     assert "relative depth" in said(app)
+    assert "count the control task as a baseline" in said(app)
     app = opened(run=run.name, view="Examples", task="dependencies", layer="2")
     assert "dependencies: 1 targets (first seed) that are right at layer 2" in said(app)
 

@@ -200,8 +200,9 @@ STOPS = (
     ),
     Stop(
         "How well do BERT, GPT, ELMo and T5 predict?",
-        "Each model predicts the pieces of held-out sentences, as in its training. A trigram model "
-        "of the same training text, which knows only the two pieces before, is the baseline.",
+        "Each model predicts the pieces of held-out sentences, as in its training. The baseline is "
+        "a trigram model of the same training text, which knows at most the two pieces on each "
+        "side, and for GPT only the two before.",
         tuple(f"trigram-mini-{name}" for name in ("bert", "gpt", "elmo", "t5")),
         _accuracies,
         'workbench predict "The dog [MASK] the cat." --model mini:bert',

@@ -10,6 +10,7 @@ import workbench as wb
 from tests.findings import OBJECTIVE, Tables, findings_of
 from tests.judges.odd import run_here
 from workbench.analyses.attribution.attribution_corpus import COLUMNS
+from workbench.analyses.attribution.experiments import AttributionOverCorpus
 from workbench.analyses.attribution.findings import attribution, which_words
 from workbench.experiment.definition import EXPERIMENTS
 from workbench.runs.builtin import builtin_run
@@ -150,6 +151,11 @@ def test_no_faithful_method_and_too_few_texts() -> None:
 def test_a_model_without_attention_is_not_compared_with_it() -> None:
     alone = method("occlusion", 0.4, over_attention=NONE, p_attention=NONE)
     assert ATTENTION not in findings_of("attribution", tables(alone, CONTROL))
+
+
+def test_the_method_in_prose_counts_the_models_with_random_weights() -> None:
+    for count, words in ((1, "those of 1 model with"), (3, "those of 3 models with")):
+        assert words in AttributionOverCorpus(random_models=count).in_prose()
 
 
 def test_the_method_that_random_weights_keep_is_named() -> None:

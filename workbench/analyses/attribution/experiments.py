@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from workbench.core.findings import plural
 from workbench.experiment.definition import (
     PREDICTS,
     Demo,
@@ -95,8 +96,8 @@ class AttributionOverCorpus(GrowingSettings):
             "answer": "the predicted first word of the answer",
         }[self.predict]
         check = (
-            f" A map that correlates with those of {self.random_models} models with random weights "
-            "does not depend on what was learnt (Adebayo et al. 2018)."
+            f" A map that correlates with those of {plural(self.random_models, 'model')} with "
+            "random weights does not depend on what was learnt (Adebayo et al. 2018)."
             if self.random_models
             else ""
         )

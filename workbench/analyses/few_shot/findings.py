@@ -56,7 +56,7 @@ def findings(tables: Tables) -> Iterator[Finding]:
     yield _finding(
         row,
         f"The labels of the demonstrations {matter}: random ones give "
-        f"{accuracy('random labels')}, the right ones {_difference(row)}.",
+        f"{accuracy('random labels')}, and the right ones change that by {_difference(row)}.",
         _verdict(row), "steps", "gain from the right labels",
     )  # fmt: skip
     row = gains[most, "format"]

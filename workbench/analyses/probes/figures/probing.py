@@ -64,12 +64,14 @@ F1: Look = {"title": "F1", "tickformat": ".0%", "zeroline": False}
 
 
 def curves(tables: Tables) -> go.Figure:
-    """F1 of the probes at each layer, from that layer alone and from a mix of the layers up to it.
+    """F1 of the probes at each layer.
 
-    How to read: a band is a 95 % bootstrap interval; grey is the best baseline without the trained
-    model, and a control task with random labels; ↓ is one below the axis. The model knows a
-    task if the interval of its best layer lies above the interval (not drawn) of every baseline.
-    Each task has its own scale. Hollow marks did not converge; crosses did not learn the task.
+    How to read: a point reads one layer; on a line "mix up to layer", a mix of the layers up to it.
+    A band is a 95 % bootstrap interval; grey is the best baseline without the trained model, and,
+    if there is one, a control task with random labels, a baseline too; ↓ is one below the axis. The
+    model knows a task if the interval of its best layer lies above the interval (not drawn) of
+    every baseline. Each task has its own scale. Hollow marks did not converge; crosses did not
+    learn the task.
     """
     model = true(tables["means"])
     probes = list(dict.fromkeys(model[PROBE].itertuples(index=False, name=None)))

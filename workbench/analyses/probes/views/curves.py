@@ -298,6 +298,7 @@ BEST_LAYERS = {
 EACH = "each layer"
 MODES = {EACH: "layer", "mix up to each layer": "cumulative"}
 NONE = "none"
+CONTROL = "The findings count the control task as a baseline, too: see the tab Controls. "
 DEPTH = " The models have different numbers of layers, so the x-axis is relative depth."
 
 
@@ -314,10 +315,12 @@ def layers(runs: OpenRuns) -> None:
         published = select_published()
         tasks = select_tasks(runs)
     figure = _curves(runs, tasks, MODES[mode], published if published in NAMES else NONE)
+    has_control = bool(runs.curves.summary["selectivity"].notna().any())
     intervals = "Bands" if runs.second is None else "When you point"
     about = (
         f"Probe F1 by layer ({mode}). {intervals}: 95 % bootstrap intervals over sentences and "
         "seeds. Dashed grey: the best of static vectors, random weights and the majority label. "
+        f"{CONTROL if has_control else ''}"
         "The model knows a task if the interval of its best layer lies above the interval (not "
         "drawn) of every baseline; a layer knows it if its own does. Hollow "
         "marks did not converge; crosses did not learn the task."
