@@ -251,7 +251,7 @@ def test_an_empty_table_holds_nothing(docs: Any) -> None:
         ("a.csv", 'text,y\na,"b"c\n', r"a\.csv:2: this is not valid CSV"),
         ("a.csv", "text,y\n,\n", r"a\.csv:2: there is no text"),
         ("a.csv", 'text,y\n"' + "a" * (1 << 25), r"a\.csv:2: this is not valid CSV.*limit"),
-        ("a.jsonl", '{"text": "a"}\n{"y": 1}\n', r"a\.jsonl:2: there is no text"),
+        ("a.jsonl", '{"text": "a"}\n{"y": 1}\n', r"a\.jsonl:2: there is no column 'text'"),
         ("a.jsonl", '{"text": 5}\n', r"a\.jsonl:1: there is no text"),
         ("a.jsonl", '{"deep": ["a"]}\n', "none of the columns"),
         ("a.jsonl", "{}\n", "none of the columns"),
@@ -263,6 +263,15 @@ def test_faults_are_reported_with_their_line(
 ) -> None:
     with pytest.raises(WorkbenchError, match=message):
         docs(name, content)
+
+
+def test_a_file_that_names_its_text_otherwise_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("text,label\na,x\n")
+    (tmp_path / "test.csv").write_text("body,label\nb,x\n")
+    message = r"test\.csv:2: there is no column 'text'\.(.|\n)*columns here are body, label"
+    with pytest.raises(WorkbenchError, match=message) as caught:
+        list(read(tmp_path).docs())
+    assert caught.value.code == "column-not-found"
 
 
 @pytest.mark.parametrize(

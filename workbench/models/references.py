@@ -125,6 +125,14 @@ def located(ref: str) -> str:
                 where=source,
                 remedy=f"{_WHO_TRAINS} Name a run of theirs, or the model that this run is about.",
             )
+        elif source in TRAINING_EXPERIMENTS:
+            raise WorkbenchError(
+                "this is the name of an experiment, not of a run.",
+                code="model-not-found",
+                where=source,
+                remedy=f"Name a run of it, or its beginning, such as {source}-01. List the runs "
+                "with: workbench runs list.",
+            )
         return ref
     return ref if Path(source).is_dir() else f"{_trained(source)}{suffix}"
 

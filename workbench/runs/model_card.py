@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from huggingface_hub import ModelCardData
 
 NAME = "README.md"
+NO_LIMIT = 1_000_000  # pieces; without a limit a tokenizer says 10 ** 30
 _AUTO = {  # transformers' class that opens a model, by what it predicts
     "masked": "AutoModelForMaskedLM",
     "causal": "AutoModelForCausalLM",
@@ -98,6 +99,14 @@ def size_on_disk(folder: Path) -> float:
     return sum(path.stat().st_size for path in folder.rglob("*.safetensors")) / MEBI
 
 
+def longest_input(folder: Path) -> int | None:
+    """How many pieces the tokenizer of a folder allows; None without a limit."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        longest = int(read_json(folder / "tokenizer_config.json")["model_max_length"])
+        return longest if longest < NO_LIMIT else None
+    return None
+
+
 def _metadata(
     task: Mapping[str, Any] | None, origin: Origin | None, folder: Path
 ) -> "ModelCardData":
@@ -164,6 +173,13 @@ def _opening(folder: Path, task: Mapping[str, Any] | None) -> Iterator[str]:
     yield "```\n"
     if is_plain(folder) or has_adapter(folder):
         yield 'In Workbench: `wb.load("FOLDER")`.'
+        if task and task["kind"] in ("class", "score") and (longest := longest_input(folder)):
+            yield (
+                f"\nThe model reads at most {longest:,} pieces: call the tokenizer with "
+                "`truncation=True`. Workbench leaves out a last word that does not fit as a whole, "
+                "and the tokenizer keeps its first pieces, so predictions of longer texts can "
+                "differ."
+            )
     else:
         yield (
             "Plain transformers does not open this folder. `workbench export-model` writes one "

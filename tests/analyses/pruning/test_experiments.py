@@ -4,6 +4,7 @@ import subprocess
 import sys
 from functools import cache, partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import workbench as wb
 from tests.analyses.heads.conftest import Silent
 from tests.judges.odd import odd_corpus, odd_model, run_here
 from workbench import Result, Run, WorkbenchError, experiments
+from workbench.analyses.pruning.experiments import HeadPruning
 from workbench.cli.run import measured_lines
 from workbench.corpora.encode import encode
 from workbench.corpora.layers import vocabulary
@@ -44,6 +46,17 @@ QUICK: dict[str, dict[str, Any]] = {
     "head-pruning": {"steps": 2, "random_orders": 2, "selection_texts": 20, "recovery_steps": 5},
     "head-gates": {"lambdas": [0.05], "budgets": [0.5], "steps": 10, "train_weights": True},
 }
+
+
+@pytest.mark.parametrize(("kind", "is_said"), [("class", True), ("masked", False)])
+def test_a_corpus_without_splits_may_hold_texts_that_a_classifier_learnt(
+    kind: str, is_said: bool
+) -> None:
+    corpus = wb.read([f"Ben walks {number} times." for number in range(40)])
+    model = SimpleNamespace(name="tuned", predicts=SimpleNamespace(kind=kind))
+    inputs: Any = SimpleNamespace(corpus=corpus, split=None, seed=0, model=model)
+    notes = HeadPruning().parts(inputs, 10).notes
+    assert any("tuned was trained on texts of this corpus" in note for note in notes) == is_said
 
 
 SLOW = partial(pytest.param, marks=pytest.mark.slow)

@@ -34,7 +34,7 @@ def test_the_interval_on_test_judges(lower: float, upper: float, verdict: str) -
         in found["speed"].claim
     )
     assert "question <b>" in found["fell further"].claim
-    assert "equal logits" in found["opened in a new process"].claim
+    assert "equal logits of the shortest texts" in found["opened in a new process"].claim
 
 
 def test_of_layers_it_says_how_many_are_gone_since_a_share_is_rounded() -> None:

@@ -193,6 +193,8 @@ def test_a_run_of_another_name_trained_nothing(place: Path) -> None:
     (machine.runs() / "heads-00ff00ff").mkdir(parents=True)
     with pytest.raises(WorkbenchError, match="heads-00ff00ff has no model"):
         located("heads-00ff00ff")
+    with pytest.raises(WorkbenchError, match="an experiment, not of a run"):
+        located("head-pruning")
     assert located("bert-base-uncased") == "bert-base-uncased"
 
 

@@ -4,10 +4,12 @@ Nothing here imports torch, so that listing experiments is fast. Costs: nothing;
 imported when an experiment first runs.
 """
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from workbench.core.objectives import PREDICTED
 from workbench.corpora.splits import Parts, SplitSizes, parts_of
 from workbench.experiment.definition import (
     FULL,
@@ -74,7 +76,16 @@ class AimedSplits(Aimed):
         )
         least = needed if train is None else min(needed, train)
         sizes = SplitSizes(least, dev or self.max_sentences or DEV_TEXTS, test)
-        return parts_of(inputs.corpus, inputs.split, sizes, inputs.seed)
+        found = parts_of(inputs.corpus, inputs.split, sizes, inputs.seed)
+        task = inputs.model.predicts
+        if len(inputs.corpus.splits) > 1 or task is None or task.kind in PREDICTED:
+            return found
+        note = (
+            f"If {inputs.model.name} was trained on texts of this corpus, some of them are scored "
+            "here, and scores on new texts may be lower: name a folder with train, dev and test "
+            "files, for its training too."
+        )
+        return replace(found, notes=(*found.notes, note))
 
 
 BASELINE = Table(

@@ -189,7 +189,8 @@ def _opens(row: Row) -> Finding:
     claim = (
         f"{by} opened the folder in a new process"
         + (
-            f", with equal logits (largest difference {decimal(row['difference'])})."
+            ", with equal logits of the shortest texts (largest difference "
+            f"{decimal(row['difference'])})."
             if row["works"] and by != "Workbench"
             else "."
         )

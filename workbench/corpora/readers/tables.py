@@ -318,7 +318,17 @@ def _texts_of(row: Row, columns: Columns) -> list[tuple[str, int]]:
 
 
 def _text(row: Row, column: str) -> str:
-    value = row.values.get(column)
+    if column not in row.values:  # another file of the corpus, or another object, has it
+        listed = [f"{name:.40}" for name in row.values]
+        shown = ", ".join(listed[:20]) + (", …" if len(listed) > 20 else "")
+        raise WorkbenchError(
+            f"there is no column {column!r}.",
+            code="column-not-found",
+            where=row.where,
+            remedy=f"The columns here are {shown or 'none'}. Name the text column alike in all "
+            "files and rows of a corpus.",
+        )
+    value = row.values[column]
     if not isinstance(value, str) or not value.strip():
         raise WorkbenchError(
             f"there is no text in column {column!r}.",
