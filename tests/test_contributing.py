@@ -222,9 +222,9 @@ def test_a_figure_of_a_column_that_is_not_there_is_a_warning_and_of_a_table_it_i
 @pytest.mark.parametrize(
     ("keys", "figure", "wrong"),
     [
-        ({"wrods": 3}, "", "no column 'wrods'"),
-        ({"words": 4}, "", "no row of the table 'counts' has words=4"),
-        ({"words": 3}, "bras", "no figure 'bras'"),
+        ({"wrods": 3}, "", "no column 'wrods', a key of 'n'"),
+        ({"words": 4}, "", "no row of the table 'counts' has words=4, of 'n'"),
+        ({"words": 3}, "bras", "no figure 'bras', of 'n'"),
     ],
 )
 def test_a_finding_names_a_row_and_a_figure(keys: Any, figure: str, wrong: str) -> None:
