@@ -34,6 +34,7 @@ from workbench.corpora import readers
 from workbench.corpora.catalogue import catalogue
 from workbench.corpora.formats import formats
 from workbench.experiment import Caveat, Table
+from workbench.report.prose import method
 
 ROOT = Path(__file__).parents[1]
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
@@ -359,6 +360,26 @@ def test_a_module_that_cannot_be_imported_is_named_whatever_it_raises(
         imported("broken_module:run", "the experiment")
     assert caught.value.code == "import-failed"
     assert "broken_module.py:2" in caught.value.remedy, "a syntax error has no frame of its line"
+
+
+def test_a_place_without_a_colon_says_how_one_is_written() -> None:
+    with pytest.raises(WorkbenchError, match=r"'own\.run' is not 'module:attribute'"):
+        imported("own.run", "the experiment")
+
+
+def test_a_method_that_cannot_be_stated_is_told_to_its_author(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Counting(wb.Settings):
+        def in_prose(self) -> str:
+            raise KeyError("words")
+
+    counting = wb.Experiment(
+        name="counting", about="Counts words.", settings=Counting, run=a_table, tables={}
+    )
+    assert method(counting, {"renamed_since": 1}) == "" and not caplog.text
+    assert method(counting, {}) == ""
+    assert "The method of counting cannot be stated (tests/test_contributing.py:" in caplog.text
 
 
 def test_a_declaration_of_a_wrong_type_is_named_with_its_line(
