@@ -400,6 +400,7 @@ def test_a_declaration_of_a_wrong_type_is_named_with_its_line(
         ({"page": Page("heads", "Heads")}, "the page 'heads' .* workbench.analyses.heads"),
         ({"pages": (Page("runs", "Mine"),)}, "the page 'runs' .* workbench"),
         ({"commands": {"run": "own:run"}}, "the command 'run' .* workbench"),
+        ({"functions": {"load": "own"}}, "the function 'load' .* workbench"),
         ({"recipes": (Recipe("grammar", "", "", "own"),)}, "the question 'grammar' .*basics"),
     ],
 )
@@ -413,11 +414,21 @@ def test_what_has_a_taken_name_is_refused(
         analysis._declared("second", analysis.analyses())
 
 
-def test_the_names_of_pages_and_commands_of_no_analysis_are_taken() -> None:
+def test_the_names_of_pages_commands_and_functions_of_no_analysis_are_taken() -> None:
     pages = {each.name for each in (*navigation.STARTS, *navigation.LIBRARY, *navigation.HIDDEN)}
     assert pages == set(analysis.OURS["page"])
     known = set(typer.main.get_command(main.commands()).commands)  # type: ignore[attr-defined]
     assert known - set(analysis.announced("commands")) == set(analysis.OURS["command"])
+    functions = set(wb._HOMES) - set(analysis.announced("functions"))  # type: ignore[attr-defined]
+    assert functions == set(analysis.OURS["function"])
+
+
+@pytest.mark.parametrize("home", ["tests.tiny", "tests.tiny:tiny_bert"])
+def test_a_function_is_announced_by_its_module_or_by_its_place(
+    home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wb, "home_of", lambda name: home)
+    assert wb.__getattr__("tiny_bert") is tiny_bert
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "two words"])
