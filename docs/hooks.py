@@ -389,7 +389,7 @@ def python_api() -> str:
     from importlib import import_module
 
     import workbench
-    from workbench.core.analysis import analyses
+    from workbench.core.analysis import analyses, is_built_in
 
     source = Path(workbench.__file__).read_text("utf-8")
     group = re.search(r"^_HOMES = \{\n(.*?)^\}", source, flags=re.MULTILINE | re.DOTALL)
@@ -413,6 +413,8 @@ def python_api() -> str:
             home = ".".join(function.groups()) if function else f"workbench.{name}"
             entries.append((name, home))
     for package, analysis in analyses().items():
+        if not is_built_in(package):  # another package that is installed here
+            continue
         if analysis.functions:
             question = (import_module(package).__doc__ or package).partition("\n")[0]
             entries.append((question, ""))

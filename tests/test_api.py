@@ -17,7 +17,9 @@ from tests.examples import site_hooks
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 
-NAMES = [name for name in wb.__all__ if name != "__version__"]
+NAMES = [  # not those of other packages that are installed here
+    name for name in wb.__all__ if (wb.home_of(name) or "").startswith("workbench.")
+]
 HOMES = re.findall(r"^::: (\S+)$", site_hooks().python_api(), re.MULTILINE)  # of the reference
 MOST = 50  # names, so that one can read the list
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS

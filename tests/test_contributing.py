@@ -34,6 +34,7 @@ from workbench.corpora import readers
 from workbench.corpora.catalogue import catalogue
 from workbench.corpora.formats import formats
 from workbench.experiment import Caveat, Table
+from workbench.report.prose import method
 
 ROOT = Path(__file__).parents[1]
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
@@ -222,9 +223,9 @@ def test_a_figure_of_a_column_that_is_not_there_is_a_warning_and_of_a_table_it_i
 @pytest.mark.parametrize(
     ("keys", "figure", "wrong"),
     [
-        ({"wrods": 3}, "", "no column 'wrods'"),
-        ({"words": 4}, "", "no row of the table 'counts' has words=4"),
-        ({"words": 3}, "bras", "no figure 'bras'"),
+        ({"wrods": 3}, "", "no column 'wrods', a key of 'n'"),
+        ({"words": 4}, "", "no row of the table 'counts' has words=4, of 'n'"),
+        ({"words": 3}, "bras", "no figure 'bras', of 'n'"),
     ],
 )
 def test_a_finding_names_a_row_and_a_figure(keys: Any, figure: str, wrong: str) -> None:
@@ -361,6 +362,26 @@ def test_a_module_that_cannot_be_imported_is_named_whatever_it_raises(
     assert "broken_module.py:2" in caught.value.remedy, "a syntax error has no frame of its line"
 
 
+def test_a_place_without_a_colon_says_how_one_is_written() -> None:
+    with pytest.raises(WorkbenchError, match=r"'own\.run' is not 'module:attribute'"):
+        imported("own.run", "the experiment")
+
+
+def test_a_method_that_cannot_be_stated_is_told_to_its_author(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Counting(wb.Settings):
+        def in_prose(self) -> str:
+            raise KeyError("words")
+
+    counting = wb.Experiment(
+        name="counting", about="Counts words.", settings=Counting, run=a_table, tables={}
+    )
+    assert method(counting, {"renamed_since": 1}) == "" and not caplog.text
+    assert method(counting, {}) == ""
+    assert "The method of counting cannot be stated (tests/test_contributing.py:" in caplog.text
+
+
 def test_a_declaration_of_a_wrong_type_is_named_with_its_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -379,6 +400,7 @@ def test_a_declaration_of_a_wrong_type_is_named_with_its_line(
         ({"page": Page("heads", "Heads")}, "the page 'heads' .* workbench.analyses.heads"),
         ({"pages": (Page("runs", "Mine"),)}, "the page 'runs' .* workbench"),
         ({"commands": {"run": "own:run"}}, "the command 'run' .* workbench"),
+        ({"functions": {"load": "own"}}, "the function 'load' .* workbench"),
         ({"recipes": (Recipe("grammar", "", "", "own"),)}, "the question 'grammar' .*basics"),
     ],
 )
@@ -392,11 +414,21 @@ def test_what_has_a_taken_name_is_refused(
         analysis._declared("second", analysis.analyses())
 
 
-def test_the_names_of_pages_and_commands_of_no_analysis_are_taken() -> None:
+def test_the_names_of_pages_commands_and_functions_of_no_analysis_are_taken() -> None:
     pages = {each.name for each in (*navigation.STARTS, *navigation.LIBRARY, *navigation.HIDDEN)}
     assert pages == set(analysis.OURS["page"])
     known = set(typer.main.get_command(main.commands()).commands)  # type: ignore[attr-defined]
     assert known - set(analysis.announced("commands")) == set(analysis.OURS["command"])
+    functions = set(wb._HOMES) - set(analysis.announced("functions"))  # type: ignore[attr-defined]
+    assert functions == set(analysis.OURS["function"])
+
+
+@pytest.mark.parametrize("home", ["tests.tiny", "tests.tiny:tiny_bert"])
+def test_a_function_is_announced_by_its_module_or_by_its_place(
+    home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wb, "home_of", lambda name: home)
+    assert wb.__getattr__("tiny_bert") is tiny_bert
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "two words"])

@@ -142,8 +142,8 @@ if TYPE_CHECKING:
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "5000")
 
-# The module of each name; with a colon, the name is the module itself. `wb.runs()`,
-# `wb.report(...)` and `@wb.experiment` call packages, which define `__call__`.
+# The module of each name, or "module:attribute"; with a colon at the end, the name is the module
+# itself. `wb.runs()`, `wb.report(...)` and `@wb.experiment` call packages, which define `__call__`.
 _HOMES = {
     # open models and corpora
     "load": "workbench.models.loading",
@@ -201,9 +201,9 @@ def __getattr__(name: str) -> Any:
     home = home_of(name)
     if home is None:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
-    module, is_module, _ = home.partition(":")
+    module, colon, attribute = home.partition(":")
     imported = import_module(module)
-    return imported if is_module else getattr(imported, name)
+    return imported if colon and not attribute else getattr(imported, attribute or name)
 
 
 def __dir__() -> list[str]:

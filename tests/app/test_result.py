@@ -335,3 +335,23 @@ def test_what_the_data_do_not_support_is_no_title_of_a_figure(
     monkeypatch.setattr(type(run), "findings", property(lambda self: found))
     tables_and_figures.view_of(run, named.figure, lambda tables: go.Figure())
     assert shown == {named.figure: ""}
+
+
+def test_a_view_that_raises_is_an_error_with_its_line_and_what_follows_stays() -> None:
+    """A view is code of a package: its mistake leaves the settings and the tables of the run."""
+
+    def script() -> None:
+        import streamlit as st
+
+        from workbench.app.runs.result_page import View, _tabs
+
+        def fails(run: object) -> None:
+            raise KeyError("leyer")
+
+        _tabs({"Layers": View(fails)}, None)
+        st.text("Data tables")
+
+    app = AppTest.from_function(script).run(timeout=30)
+    assert not app.exception
+    (error,) = app.error
+    assert "KeyError" in error.value and [text.value for text in app.text] == ["Data tables"]

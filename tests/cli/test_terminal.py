@@ -1,7 +1,10 @@
 """What the commands print: long tables cut, nothing taken for markup, progress out of the way."""
 
 from random import Random
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from rich.console import Console
 from rich.text import Text
@@ -37,6 +40,13 @@ def test_a_header_is_broken_at_underscores_and_not_in_a_word(
 def test_brackets_are_text(capsys: pytest.CaptureFixture[str]) -> None:
     output.print_table("Layer [red]", ("", ""), [("[bold]x[/bold]", "[/]")])
     assert capsys.readouterr().out.splitlines() == ["Layer [red]", "[bold]x[/bold]  [/]", ""]
+
+
+@pytest.mark.parametrize("cell", [np.array(["a", "b"]), np.array([["a", "b"]]), ["a", "b"]])
+def test_a_cell_that_is_a_list_is_printed(cell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    table = pd.DataFrame({"n": [1, 2], "words": [cell, None]})
+    output._table("lists", table, 8)
+    assert "['a', 'b']" in capsys.readouterr().out
 
 
 def test_long_counts_are_cut_and_say_so(capsys: pytest.CaptureFixture[str]) -> None:

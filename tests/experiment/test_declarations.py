@@ -149,6 +149,20 @@ def test_settings_whose_defaults_are_refused_are_a_mistake_of_the_declaration() 
         replace(declared(run=answer), settings=Counting)
 
 
+@pytest.mark.parametrize(
+    ("changes", "wrong"),
+    [
+        ({"sentences": 30}, "with the preset 'Quick', there is no setting 'sentences'"),
+        ({"max_sentences": 0}, "with the preset 'Quick', max_sentences is 0: input should be"),
+    ],
+)
+def test_a_preset_of_settings_that_are_refused_is_a_mistake_of_the_declaration(
+    changes: Any, wrong: str
+) -> None:
+    with pytest.raises(WorkbenchError, match=wrong):
+        replace(declared(run=answer), presets={"Quick": changes})
+
+
 def test_a_demo_without_its_title_is_refused() -> None:
     models: Any = ("mini:bert",)
     with pytest.raises(WorkbenchError, match="title must be a string"):

@@ -173,7 +173,8 @@ def _rows(table: "pd.DataFrame", max_rows: int) -> list[tuple[object, ...]]:
 
 def _plain(value: Any) -> object:
     """Return a cell as a Python value; a missing value is empty."""
-    value = value.item() if hasattr(value, "item") else value
+    if hasattr(value, "tolist"):  # of numpy: a number, or a list or set that a table stores
+        value = value.tolist()
     if value is None or value != value:
         return ""
     return str(value) if isinstance(value, bool) else value

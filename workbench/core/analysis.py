@@ -37,6 +37,12 @@ OURS = {  # names that no analysis may have
         "app", "corpora", "demo", "doctor", "experiments", "export", "export-model", "fetch",
         "models", "report", "run", "runs",
     ),
+    "function": (
+        "Analysis", "Capture", "Corpus", "Experiment", "Finding", "Gate", "Model", "Read", "Reduce",
+        "Result", "Run", "Settings", "WorkbenchError", "Write", "compare", "describe", "encode",
+        "experiment", "experiments", "export", "export_model", "forward", "load", "open_run",
+        "read", "report", "run", "runs", "sweep", "train", "word_states", "write",
+    ),
 }  # fmt: skip
 
 
@@ -89,9 +95,10 @@ class Tab:
     """A tab that an analysis adds to the page of another one.
 
     Args:
-        page: The name of the page.
+        page: The name of the page; only `predict` has tabs that others add.
         title: Of the tab.
-        draw: Draws it, given what the page shows.
+        draw: Draws it, given the sides of the page: one, or two that are compared, each with its
+            `model`, its `doc` and the `place` that is predicted.
         order: Its place.
         experiments: Experiments that do the same over a corpus, with the words of their links.
     """
@@ -196,8 +203,10 @@ class Analysis:
         package: Its package, `__name__` where it is declared.
         needs: The packages of other analyses without which it does not work.
         experiments: Its experiments by name.
-        functions: The modules of its functions that `import workbench` has, by name.
-        commands: Its commands of the command line, by name.
+        functions: Its functions that `import workbench` has, by name: the module that has this
+            name, or "module:attribute".
+        commands: Its commands of the command line, by name: functions that typer calls, whose
+            parameters with their annotations are the arguments and options.
         results: By experiment, the `ResultPage` that shows its results.
         page: Its page of the app.
         pages: Further pages of the app.

@@ -194,12 +194,20 @@ def check_findings(
         if each.table not in tables:
             raise _error(f"the finding {each.measure!r:.80} names no table of the run.")
         if wrong := sorted(set(each.keys) - set(tables[each.table])):
-            raise _error(f"the table {each.table!r:.80} has no column {wrong[0]!r:.80}, a key.")
+            raise _error(
+                f"the table {each.table!r:.80} has no column {wrong[0]!r:.80}, a key of "
+                f"{each.measure!r:.80}."
+            )
         if each.keys and not len(_rows(tables[each.table], each.keys)):
             keys = ", ".join(f"{name}={value!r:.40}" for name, value in each.keys.items())
-            raise _error(f"no row of the table {each.table!r:.80} has {keys}.")
+            raise _error(
+                f"no row of the table {each.table!r:.80} has {keys}, of {each.measure!r:.80}."
+            )
         if each.column and each.column not in tables[each.table]:
-            raise _error(f"the table {each.table!r:.80} has no column {each.column!r:.80}.")
+            raise _error(
+                f"the table {each.table!r:.80} has no column {each.column!r:.80}, of "
+                f"{each.measure!r:.80}."
+            )
         if figures is not None and each.figure and each.figure not in figures:
             raise _error(f"there is no figure {each.figure!r:.80}, of {each.measure!r:.80}.")
         if measures.count(each.measure) > 1:

@@ -232,7 +232,7 @@ class _Names(Mapping[str, Any]):
             found = vars(sys.modules[module]).get(name) if module in sys.modules else None
             if isinstance(found, type | types.GenericAlias) or hasattr(found, "__value__"):
                 return found  # the latter two are NDArray, up to Python 3.11 and from 3.12 on
-        home = (sys.modules["workbench"].home_of(name) or "").rstrip(":")
+        home = (sys.modules["workbench"].home_of(name) or "").partition(":")[0]
         found = vars(sys.modules[home]).get(name) if home in sys.modules else None
         if isinstance(found, type):
             return found

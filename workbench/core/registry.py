@@ -107,6 +107,13 @@ class Registry(Mapping[str, T], Generic[T]):
 def imported(home: str, what: str) -> Any:
     """Return the object at `"module:attribute"`; an error names `what` where the import fails."""
     module, _, attribute = home.partition(":")
+    if not attribute:
+        raise WorkbenchError(
+            f"{what} cannot be imported: {home!r:.80} is not 'module:attribute'.",
+            code="import-failed",
+            where=home,
+            remedy="Write the module, a colon, and the name in it.",
+        )
     try:
         return getattr(import_module(module), attribute)
     except Exception as error:  # code of others may raise anything

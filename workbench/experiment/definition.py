@@ -559,6 +559,8 @@ class Experiment(Generic[S]):
                 self.settings()
             except WorkbenchError as error:
                 wrong.append(f"with its defaults, {error.what.removesuffix('.')}")
+            else:
+                wrong += self._wrong_presets()
         if self.split not in ("all", "held-out", "train"):
             wrong.append(f"split is {self.split!r:.40}, not all, held-out or train")
         wrong += [
@@ -578,6 +580,13 @@ class Experiment(Generic[S]):
                 where=f"wb.Experiment {self.name!r:.40}",
                 remedy="help(wb.Experiment) describes each argument.",
             )
+
+    def _wrong_presets(self) -> Iterator[str]:
+        for name, changes in self.presets.items():
+            try:
+                self.settings(**changes)
+            except WorkbenchError as error:
+                yield f"with the preset {name!r:.40}, {error.what.removesuffix('.')}"
 
     def __repr__(self) -> str:
         """Its name, its question and its settings."""

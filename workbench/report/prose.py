@@ -4,6 +4,7 @@ The method comes from the settings of the experiment, with one sentence on model
 added; an experiment without such words has this sentence only. Costs: the import of the experiment.
 """
 
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from importlib.resources import files
 from typing import Any
 from unicodedata import normalize
 
-from workbench.core.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError, line_of, what_is_wrong
 from workbench.core.findings import listing, plural, whole
 from workbench.corpora.splits import FEW
 from workbench.experiment.definition import EXPERIMENTS, Caveat, Experiment
@@ -79,8 +80,18 @@ def method(experiment: Experiment[Any] | None, settings: Mapping[str, Any]) -> s
     if experiment is None:
         return ""
     try:
-        return str(experiment.settings.model_validate(settings).in_prose())
-    except Exception:  # any experiment, or settings of another version
+        valid = experiment.settings.model_validate(settings)
+    except Exception:  # settings of another version
+        return ""
+    try:
+        return str(valid.in_prose())
+    except Exception as error:  # any experiment; the report is written, and its author is told
+        logging.getLogger("workbench").warning(
+            "The method of %s cannot be stated (%s): %s",
+            experiment.name,
+            line_of(error) or "in_prose",
+            what_is_wrong(error),
+        )
         return ""
 
 

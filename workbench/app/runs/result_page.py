@@ -15,7 +15,7 @@ import streamlit as st
 
 from workbench.app import tables_and_figures
 from workbench.app.runs import context, export, new_run, next_steps, result, run_form, run_view
-from workbench.app.text import errors_shown
+from workbench.app.text import errors_shown, guarded
 from workbench.experiment.definition import EXPERIMENTS, Experiment
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def draw_result(run: "Run", page: ResultPage = PLAIN) -> None:
         with words:
             next_steps.draw(run)
         claims = (finding.claim for finding in run.findings[: result.IN_VIEW])
-        with figure, errors_shown(), tables_and_figures.claims_in_view(claims):
+        with figure, guarded(), tables_and_figures.claims_in_view(claims):
             selection = run if run.spec.sweep else page.select(run)
             views = page.views_of(run, selection)
             main = next(iter(views.values()), None)
@@ -188,7 +188,7 @@ def _tabs(views: Mapping[str, View], selection: Any) -> None:
     tabs = st.tabs(list(views), key="view", bind="query-params")
     for tab, view in zip(tabs, views.values(), strict=True):
         if tab.open:
-            with tab, errors_shown():
+            with tab, guarded():  # code of a package may be wrong; what follows stays
                 view(selection)
 
 

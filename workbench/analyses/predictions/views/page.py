@@ -15,7 +15,7 @@ from workbench.analyses.predictions.views.choices import Place
 from workbench.analyses.predictions.views.results import COUNT, Side, Top
 from workbench.app import cache, choice, navigation, selection, style, ways_on
 from workbench.app.frame.home import Look
-from workbench.app.text import as_html, captions, errors_shown, plain
+from workbench.app.text import as_html, captions, errors_shown, guarded, plain
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import (
     Choice,
@@ -541,7 +541,7 @@ def _tabs(sides: Sequence[Side]) -> None:
     drawn = st.tabs([tab.title for _, tab in found], key="view", bind="query-params")
     for place, (analysis, tab) in zip(drawn, found, strict=True):
         if place.open:
-            with place, errors_shown():
+            with place, guarded():  # code of a package may be wrong; the page stays
                 analysis.imported(tab.draw)(sides)
                 _over_a_corpus(tab.experiments, sides[0].model)
 
