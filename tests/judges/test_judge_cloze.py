@@ -13,6 +13,8 @@ from workbench import Corpus
 from workbench.corpora.cloze import Cloze, cloze_items, with_options
 from workbench.models.scoring.gap_scores import gap_scores
 
+TEXTS = 6  # of a built-in model
+
 
 def parts_of(model: Any, item: Cloze) -> tuple[float, float, float, bool]:
     """Nats of the gap, after and before it, and whether each piece of the gap is the likeliest."""
@@ -41,7 +43,7 @@ def odd_items() -> tuple[Corpus, list[Cloze]]:
 def built_in(name: str) -> tuple[Any, Corpus, list[Cloze]]:
     corpus = wb.read("primer")
     model = wb.load(f"mini:{name}", device="cpu")
-    items = cloze_items(corpus.docs("test", 12))
+    items = cloze_items(corpus.docs("test", TEXTS))
     return model, corpus, with_options(items, 4, 0)
 
 
@@ -84,7 +86,7 @@ def test_an_odd_encoder() -> None:
 @pytest.mark.parametrize("name", ["gpt", pytest.param("bert", marks=pytest.mark.slow), "t5"])
 def test_built_in_models(name: str) -> None:
     model, corpus, items = built_in(name)
-    judge(model, corpus, items, 12)
+    judge(model, corpus, items, TEXTS)
 
 
 def test_a_decoder_with_words_of_several_pieces() -> None:

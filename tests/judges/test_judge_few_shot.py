@@ -105,11 +105,12 @@ def test_built_in_models(name: str) -> None:
 
 def test_accuracies_are_those_of_plain_prompts() -> None:
     """Without demonstrations, where nothing is drawn at random."""
-    model, corpus = wb.load("mini:gpt", device="cpu"), wb.read("primer/sentiment")
+    model, corpus = wb.load("mini:gpt", device="cpu"), wb.read("primer/sentiment:size=200")
     words = {"negative": "sad", "positive": "happy"}
     result = run_here(
         "few-shot", model, corpus, max_sentences=8, shots=(1,), seeds=(0,),
         templates=("{text} It is {label} now.",), label_words=("negative=sad; positive=happy",),
+        attributed=0,
     )  # fmt: skip
     items = result.tables["items"]
     nats = np.array(

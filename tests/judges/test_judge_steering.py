@@ -1,4 +1,4 @@
-"""A judge of `steering` and `erasure`: hooks of torch, one state and pass at a time.
+"""A judge of `steering` and `erasure`: hooks of torch, one text and layer at a time.
 
 Which texts are in which half, and the random directions, are taken from what is judged; states,
 differences, effects, means, shares and p-values are computed again.
@@ -18,7 +18,7 @@ from workbench.analyses.steering.experiments import Steering
 from workbench.analyses.steering.moved import random_directions
 from workbench.experiment import Inputs
 
-PAIRS = "primer/counterfactuals"
+PAIRS = "primer/counterfactuals:size=3000"
 SMALL = {"max_words": 1, "max_texts": 16, "random_directions": 20}
 
 
@@ -31,7 +31,10 @@ def blocks(net: Any) -> Any:
 
 
 class Hooked:
-    """One pass of the plain net; the state of a layer at a piece is stored or replaced."""
+    """One pass of the plain net; the state of a layer at a piece is stored or replaced.
+
+    Of several new states, each is in a row of its own.  # [rows, width]
+    """
 
     def __init__(self, model: Any, prediction: Any) -> None:
         self.net, self.ids = model.net, prediction.text.ids
@@ -41,13 +44,14 @@ class Hooked:
     def run(self, layer: int, new: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The state, and the log-probabilities; layer 0 is what the first block reads."""
         seen: list[Tensor] = []
+        ids = self.ids if new is None or new.ndim == 1 else self.ids.expand(len(new), -1)
 
         def change(states: Tensor) -> Tensor:
             seen.append(states[0, self.at].clone())
             if new is None:
                 return states
             states = states.clone()
-            states[0, self.at] = new
+            states[:, self.at] = new
             return states
 
         def after(_: Any, __: Any, out: Any) -> Any:
@@ -64,10 +68,11 @@ class Hooked:
         else:
             hook = own[0].register_forward_pre_hook(before, with_kwargs=True)
         try:
-            logits = self.net(self.ids).logits[0, self.at]
+            logits = self.net(ids).logits[:, self.at]
         finally:
             hook.remove()
-        return seen[0], logits.double().log_softmax(-1)
+        found = logits.double().log_softmax(-1)
+        return seen[0], found[0] if len(found) == 1 else found
 
 
 class ByHand:
@@ -86,19 +91,23 @@ class ByHand:
 
     @torch.no_grad()
     def run(self, layer: int, new: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        own = self.layers[layer].clone()
+        own = self.layers[layer]
         half = own.shape[1] // 2
         state = torch.cat([own[self.word - 1, :half], own[self.word + 1, half:]])
-        if new is not None:
-            own[self.word - 1, :half], own[self.word + 1, half:] = new[:half], new[half:]
-        ahead, back = own[: self.word, :half], own[self.word + 1 :, half:].flip(0)
+        given = state[None] if new is None else new.reshape(-1, 2 * half)
+        own = own[:, None].repeat(1, len(given), 1)  # [words + 2, rows, 2 * width]
+        own[self.word - 1, :, :half], own[self.word + 1, :, half:] = given.split(half, 1)
+        ahead, back = own[: self.word, :, :half], own[self.word + 1 :, :, half:].flip(0)
         logits = 0
         for direction, read in enumerate((ahead, back)):  # neither reads the hidden word
+            sizes = [len(given)] * len(read)
+            rows = read.reshape(-1, half)
             for above in range(layer, 2):
-                read = self.elmo.read(read, [1] * len(read), direction, above)[0]
-            made = read[-1] @ self.softmax.weight.T + self.softmax.bias
+                rows = self.elmo.read(rows, sizes, direction, above)[0]
+            made = rows[-len(given) :] @ self.softmax.weight.T + self.softmax.bias
             logits = logits + made.double().log_softmax(-1)
-        return state, logits.log_softmax(-1)  # type: ignore[attr-defined]
+        found = logits.log_softmax(-1)  # type: ignore[attr-defined]
+        return state, found[0] if len(given) == 1 else found
 
 
 def by_hand(model: Any, prediction: Any) -> Any:
@@ -134,12 +143,12 @@ def test_the_difference_moves_as_much_as_hooks_say(name: str) -> None:
             sign = -1 if side.choice == group.first else 1
 
             def moved(by: Tensor, text: Any = text, state: Tensor = state, side: Any = side,
-                      plain: Tensor = plain) -> float:  # fmt: skip
-                now = text.run(layer, state + by)[1]  # noqa: B023
-                return float((now - plain)[side.other] - (now - plain)[side.choice])
+                      plain: Tensor = plain) -> Any:  # fmt: skip
+                change = text.run(layer, state + by)[1] - plain  # noqa: B023
+                return (change[..., side.other] - change[..., side.choice]).numpy()
 
-            effects.append(moved(sign * vector))
-            random.append([moved(each * vector.norm()) for each in unit])
+            effects.append(float(moved(sign * vector)))
+            random.append(moved(unit * vector.norm()))
             if layer == 1:
                 gaps[side.choice == group.first].append(float(plain[group.first] - plain[last]))
         row = table[table["layer"] == layer].iloc[0]
@@ -157,11 +166,12 @@ def test_the_difference_moves_as_much_as_hooks_say(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["mini:gpt", "mini:elmo", SLOW_BERT])
 def test_erasing_costs_as_much_as_hooks_say(name: str) -> None:
-    model, corpus = wb.load(name, device="cpu"), wb.read("primer")
-    settings: dict[str, Any] = {"max_words": 100, "max_predictions": 10, "random_directions": 20}
+    model, corpus = wb.load(name, device="cpu"), wb.read("primer:size=2000")
+    settings: dict[str, Any] = {"max_words": 60, "max_predictions": 10, "random_directions": 20}
     table = run_here("erasure", model, corpus, **settings).tables["layers"]
     docs = list(corpus.docs("test"))  # all that a run reads by default
-    sample = erasure_corpus.sampled(model, docs, "pos", (100, 10), 0)
+    sizes = settings["max_words"], settings["max_predictions"]
+    sample = erasure_corpus.sampled(model, docs, "pos", sizes, 0)
     layer = n_layers(model) - 1
     fit = torch.stack([by_hand(model, w.prediction).run(layer)[0] for w in sample.fit]).double()
     labels = [word.label for word in sample.fit]

@@ -27,7 +27,7 @@ SMALL: dict[str, Any] = {"max_train": 24, "max_dev": 8, "max_test": 8, "steps": 
 
 
 def primer() -> Corpus:
-    read = wb.read("primer")
+    read = wb.read("primer:size=240")
     docs = {split: list(read.docs(split, 24)) for split in ("train", "dev", "test")}
     return Corpus("few", {name: (lambda own=own: iter(own)) for name, own in docs.items()})
 

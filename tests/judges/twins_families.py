@@ -17,9 +17,13 @@ SIZE = Size(2, 64, 4, 600, 128, windows=(8,))  # Longformer sees four pieces on 
 
 
 @cache
+def _lines() -> list[str]:
+    return [doc.text for doc in wb.read("primer").docs("train", 1000)]
+
+
+@cache
 def _words(algorithm: Algorithm, layout: Layout) -> PreTrainedTokenizerBase:
-    lines = [doc.text for doc in wb.read("primer").docs("train", 1000)]
-    return train_tokenizer(lines, algorithm, layout, SIZE.vocabulary_size)
+    return train_tokenizer(_lines(), algorithm, layout, SIZE.vocabulary_size)
 
 
 def family_twin(family: str, seed: int) -> HuggingFace:

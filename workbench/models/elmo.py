@@ -399,14 +399,10 @@ class Elmo(nn.Module):
             return layers, lengths
         if below:
             return self._above(sentences, below)
-        device = self.weights["char_embed"].device
-        indexed = index_words(sentences, self.options.max_characters)
-        characters, words, lengths = (torch.from_numpy(part) for part in indexed)
-        if not len(words):
-            words = words.new_zeros(0, 2)
+        vectors, words, lengths = self._words(sentences)
+        device = words.device
         order = reading_order(lengths).to(device)
-        words, lengths = sent(words, device), sent(lengths, device)
-        vectors = self.token_vectors(sent(characters, device))  # [distinct, width]
+        lengths = sent(lengths, device)
         tokens = vectors[words]  # [batch, longest, width]
         if given is not None:
             position = torch.arange(1, tokens.shape[1] - 1, device=device)
@@ -421,6 +417,25 @@ class Elmo(nn.Module):
             halves.append([torch.zeros_like(tokens).index_put(cells, layer) for layer in rows])
         both = [(tokens, tokens), *zip(*halves, strict=True)]
         return [torch.cat(pair, dim=2) for pair in both], lengths
+
+    def embedded(self, sentences: Sequence[Sequence[str]]) -> Tensor:
+        """The token vectors alone, once, which no LSTM has read.  # [batch, words, width]"""
+        vectors, words, lengths = self._words(sentences)
+        position = torch.arange(1, words.shape[1] - 1)
+        is_word = sent(position < lengths[:, None] - 1, words.device)
+        return vectors[words][:, 1:-1].masked_fill(~is_word[..., None], 0)
+
+    def _words(self, sentences: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor, Tensor]:
+        """Vectors of distinct words, the index of each word with the ends, and lengths on the CPU.
+
+        # [distinct, width], [batch, longest], [batch]
+        """
+        device = self.weights["char_embed"].device
+        indexed = index_words(sentences, self.options.max_characters)
+        characters, words, lengths = (torch.from_numpy(part) for part in indexed)
+        if not len(words):
+            words = words.new_zeros(0, 2)
+        return self.token_vectors(sent(characters, device)), sent(words, device), lengths
 
     def _above(
         self, sentences: Sequence[Sequence[str]], below: Sequence[Tensor]

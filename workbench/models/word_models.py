@@ -317,8 +317,7 @@ class WordModel(Model):
 
     def _layer_0(self, sentences: Sequence[Sequence[str]]) -> Tensor:
         """Vectors without context.  # [batch, words, width of an embedding]"""
-        vectors = self._states(sentences)[0]
-        return vectors[..., : vectors.shape[-1] // 2] if self.family == "elmo" else vectors
+        return self._states(sentences)[0] if self.elmo is None else self.elmo.embedded(sentences)
 
     @torch.no_grad()
     def mean_input_vectors(self) -> dict[StackName, Tensor]:

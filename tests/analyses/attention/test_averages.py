@@ -39,7 +39,7 @@ def averaged(model: Model, docs: list, **settings: int) -> dict[str, pd.DataFram
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "t5"])
 def test_offsets_and_tags_equal_a_slow_loop_over_looks(model: Models, name: str) -> None:
-    docs = list(wb.read("primer").docs("dev", limit=5))
+    docs = list(wb.read("primer").docs("test", limit=5))
     tables = averaged(model(name), docs, max_offset=3)
     mass: defaultdict[tuple, list[float]] = defaultdict(list)
     tagged: defaultdict[tuple, float] = defaultdict(float)

@@ -122,9 +122,8 @@ def test_a_reader_that_knows_what_has_no_answer() -> None:
 @pytest.mark.parametrize("name", ["mini:t5", "mini:gpt"])
 def test_a_writer_that_does_not_read_is_found_out(name: str) -> None:
     settings: Any = {"max_sentences": 12, "max_pieces": 4, "attributed": 0}
-    tables = run_here(
-        "text-to-text", constant(name), wb.read("primer/questions"), **settings
-    ).tables
+    corpus = wb.read("primer/questions:size=120")  # the test texts are those of any larger size
+    tables = run_here("text-to-text", constant(name), corpus, **settings).tables
     assert set(tables["items"]["written"]) == {tables["items"]["written"][0]}
     found = findings_of(tables)
     for what in ("source", "question", "passage"):
@@ -155,7 +154,12 @@ def test_random_twins_find_nothing(name: str, ref: str, seed: int) -> None:
     else:
         model = wb.load(f"{name}@random", device="cpu", seed=seed)
     tables = run_here(
-        "text-to-text", model, wb.read(ref), max_sentences=25, max_pieces=6, attributed=2
+        "text-to-text",
+        model,
+        wb.read(f"{ref}:size=250"),
+        max_sentences=25,
+        max_pieces=6,
+        attributed=2,
     ).tables
     supported = [each.claim for each in findings_of(tables).values() if each.verdict == "supported"]
     assert not supported
@@ -207,7 +211,8 @@ def test_the_source_has_its_pieces(name: str) -> None:
     words = dict.fromkeys(word for word in source.words if word)
     assert [word.split(":")[1] for word in words] == ["the", "old", "dog", "runs", "."]
     settings: Any = {"max_sentences": 3, "max_pieces": 4, "attributed": 1}
-    tables = run_here("text-to-text", model, wb.read("primer/rewrites"), **settings).tables
+    corpus = wb.read("primer/rewrites:size=30")
+    tables = run_here("text-to-text", model, corpus, **settings).tables
     rows = tables["origins"].set_index(["words", "part"]).loc["all"]
     assert rows["share"].drop(SAME, errors="ignore").sum() == pytest.approx(1)
     assert TEXT_TO_TEXT.drawings()["origins"](tables).data

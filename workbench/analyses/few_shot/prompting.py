@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import islice
 from math import factorial
 from random import Random
@@ -57,8 +58,6 @@ from workbench.models.scoring.prompts import (
 )
 
 if TYPE_CHECKING:
-    from spacy.tokens import Doc
-
     from workbench.corpora import Corpus
     from workbench.engine.task import Task
 
@@ -149,8 +148,7 @@ def run(inputs: Inputs, settings: FewShot, progress: Progress) -> Result:
     split = split_of(corpus, task, inputs.split, inputs.seed, sizes)
     trial, notes = _trial(inputs.model, designs_of(settings, task), split)
     wanted = max(settings.shots)
-    others = list(islice(read("primer").docs("train"), OTHERS))
-    drawn = {seed: _drawn(split, wanted, seed, others) for seed in settings.seeds}
+    drawn = {seed: _drawn(split, wanted, seed) for seed in settings.seeds}
     most = _most(trial, drawn, wanted)
     if most < wanted:
         notes.append(
@@ -262,9 +260,15 @@ def _texts(examples: Examples) -> list[Text]:
 # --- demonstrations -------------------------------------------------------------------------------
 
 
-def _drawn(
-    split: Split, number: int, seed: int, docs: "Sequence[Doc]"
-) -> dict[str, list[Demonstration]]:
+@cache
+def _others() -> tuple[Sequence[str], frozenset[str]]:
+    """Sentences of the primer, and the nouns in them."""
+    docs = list(islice(read("primer").docs("train"), OTHERS))
+    nouns = frozenset(word.text for doc in docs for word in doc if word.pos_ == "NOUN")
+    return [doc.text for doc in docs], nouns
+
+
+def _drawn(split: Split, number: int, seed: int) -> dict[str, list[Demonstration]]:
     """Demonstrations and their controls; the first k of each are those of k demonstrations.
 
     Each round of the draw has one text of every class, in random order.
@@ -286,10 +290,10 @@ def _drawn(
     true = true[:number]
     at_random = [random.choice(names) for _ in true]
     longest = max(len(" ".join(_parts(each.text))) for each in true)  # in characters
-    short = [doc.text for doc in docs if len(doc.text) <= longest] or [docs[0].text]
+    sentences, nouns = _others()
+    short = [text for text in sentences if len(text) <= longest] or [sentences[0]]
     sentences = random.choices(short, k=2 * len(true))
-    nouns = sorted({word.text for doc in docs for word in doc if word.pos_ == "NOUN"} - {*names})
-    words = dict(zip(names, random.sample(nouns, len(names)), strict=True))
+    words = dict(zip(names, random.sample(sorted(nouns - {*names}), len(names)), strict=True))
     others: list[Text] = [
         (one, two) if isinstance(each.text, tuple) else one
         for each, one, two in zip(true, sentences[::2], sentences[1::2], strict=True)

@@ -13,7 +13,7 @@ row of the layers above for each new state.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import torch
@@ -83,11 +83,12 @@ class Moving:
     def of(cls, points: PatchPoints, prediction: Prediction) -> "Moving":
         """Record the pass of a prediction."""
 
-        def read() -> object:
-            if points.is_recurrent:
+        @cache  # of ELMo, one pass shows both
+        def layers() -> object:
+            with torch.no_grad():
                 return points.model.states_with_ends(prediction.text)
-            return prediction.logits()
 
+        read: Callable[[], object] = layers if points.is_recurrent else prediction.logits
         return cls(points, prediction, recorded_base(points, read), activations(points, read))
 
     @property

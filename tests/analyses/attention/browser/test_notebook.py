@@ -52,6 +52,11 @@ def large(bert: Model, layers: int = 30, heads: int = 9, pieces: int = 200) -> A
     )
 
 
+@pytest.fixture(scope="module")
+def large_output(bert: Model) -> str:
+    return html(large(bert))
+
+
 def parts(output: str) -> tuple[list[dict[str, Any]], list[bytes]]:
     """The heads of the stored messages of an output, and the messages."""
     call = re.search(r"\nnotebookBrowser\((.*)\);\n", output)
@@ -74,8 +79,10 @@ def test_a_short_text_has_all_its_maps_exactly(maps: AttentionMaps) -> None:
         assert np.array_equal(stored[row * len(grid.columns) + column], shown)
 
 
-def test_a_large_grid_stays_within_two_megabytes_and_says_what_is_missing(bert: Model) -> None:
-    output = html(large(bert))
+def test_a_large_grid_stays_within_two_megabytes_and_says_what_is_missing(
+    large_output: str,
+) -> None:
+    output = large_output
     heads, _ = parts(output)
     cells = {(head["row"], head["column"]) for head in heads[1:]}
     assert len(output) <= MAX_OUTPUT == 2_000_000
@@ -278,9 +285,9 @@ def test_offline_one_can_hover_and_pin_and_outputs_do_not_disturb_one_another(
 
 @pytest.mark.browser
 def test_a_head_that_is_not_stored_says_how_to_get_it(
-    opened: Callable[..., Opened], bert: Model
+    opened: Callable[..., Opened], large_output: str
 ) -> None:
-    page, said, _ = opened(html(large(bert)))
+    page, said, _ = opened(large_output)
     page.locator("canvas.heads").focus()
     for _ in range(40):
         page.keyboard.press("ArrowRight")
