@@ -23,6 +23,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from workbench.core.analysis import Analysis, analyses, pages
 
@@ -100,7 +101,7 @@ def without(gone: Iterable[Analysis], tree: Path, parts: Iterable[str] = COPIED)
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
-def _forked(program: str, tree: Path, around: Mapping[str, str]) -> tuple[str, str]:
+def _forked(program: str, tree: Path, around: Mapping[str, Any]) -> tuple[str, str]:
     """What a program prints, in a process that has imported torch and others, but not Workbench."""
     from tests import warm
 
