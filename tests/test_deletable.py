@@ -13,9 +13,10 @@ from tests import deletable
 NAMES = deletable.named()
 
 
+@pytest.mark.usefixtures("warm_workers")
 def test_the_analysis_of_today_can_be_removed() -> None:
     name = NAMES[datetime.date.today().toordinal() % len(NAMES)]
-    assert not deletable.faults_without(name, deletable.QUICK)
+    assert not deletable.faults_without(name, deletable.QUICK, is_forked=True)
 
 
 @pytest.mark.slow

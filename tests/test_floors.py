@@ -3,6 +3,7 @@
 import ast
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,19 +37,34 @@ FOR_COMMANDS = ("typer", "rich", "workbench.cli")
 
 def imported(file: Path, for_types: bool = True, later: bool = True) -> set[str]:
     """Every module a file imports: also for types alone, and later, when a function is called."""
-    found: set[str] = set()
-    nodes: list[ast.AST] = [ast.parse(file.read_text())]
+    return {
+        name
+        for name, is_for_types, is_later in _imports(file)
+        if (for_types or not is_for_types) and (later or not is_later)
+    }
+
+
+@cache
+def _imports(file: Path) -> list[tuple[str, bool, bool]]:
+    """Each of them, with whether it is for types alone, and whether it is in a function."""
+    found: list[tuple[str, bool, bool]] = []
+    nodes: list[tuple[ast.AST, bool, bool]] = [(ast.parse(file.read_text()), False, False)]
     while nodes:
-        node = nodes.pop()
-        if isinstance(node, ast.FunctionDef) and not later:
-            continue
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and not for_types:
-            continue
-        nodes += ast.iter_child_nodes(node)
+        node, for_types, later = nodes.pop()
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name):
+            for_types = for_types or node.test.id == "TYPE_CHECKING"
+        later = later or isinstance(node, ast.FunctionDef)
+        nodes += [
+            (child, for_types, later)
+            for child in ast.iter_child_nodes(node)
+            if not isinstance(child, ast.expr)  # nothing in an expression imports
+        ]
+        names: set[str] = set()
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names = {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found |= {node.module or ""} | {f"{node.module}.{a.name}" for a in node.names}
+            names = {node.module or ""} | {f"{node.module}.{a.name}" for a in node.names}
+        found += [(name, for_types, later) for name in names]
     return found
 
 

@@ -28,7 +28,7 @@ CPU = torch.device("cpu")
 LONG = {  # a second and more each: with -m slow; by day one of each kind is left
     "answers", "families", "probes", "description-length", "one-rank", "large", "pruning-speed",
     "fine-tuning", "training", "heads", "passes", "removal", "trees", "attachment", "elmo",
-    "heads-speed", "probing-speed", "training-speed",
+    "heads-speed", "probing-speed", "training-speed", "writing", "gates",
 }  # fmt: skip
 HIDDEN = (
     "spacy", "streamlit", "pytest", "hypothesis", "playwright", "accelerate", "captum", "peft",

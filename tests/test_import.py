@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import workbench
+from tests import warm
 
 HEAVY = {"torch", "spacy", "pandas", "numpy", "streamlit", "transformers", "importlib.metadata"}
 PROGRAM = f"""
@@ -31,8 +32,7 @@ def test_import_takes_under_a_fifth_of_a_second_and_imports_nothing_heavy() -> N
     assert [heavy for _, *heavy in answers] == [[], [], []]
 
 
-def test_computing_imports_neither_the_drawing_toolkit_nor_the_app() -> None:
-    program = """
+COMPUTES = """
 import sys
 import workbench as wb
 from workbench.core.analysis import announced
@@ -41,7 +41,17 @@ for name in announced("functions"):
 wb.attention(wb.load("mini:bert", device="cpu"), "Ben walks home.").grid().map(0, 0)
 print(*{"plotly", "streamlit"} & set(sys.modules))
 """
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+
+@pytest.mark.usefixtures("warm_workers")
+def test_computing_imports_neither_the_drawing_toolkit_nor_the_app() -> None:
+    """All of Workbench is imported anew, in a process that has torch and others already."""
+    assert not warm.python("-c", warm.FORGETS + COMPUTES).split()
+
+
+@pytest.mark.slow  # imports torch, which takes most of its time; by day only Workbench is imported
+def test_a_new_process_that_computes_imports_neither_of_them() -> None:
+    found = subprocess.run([sys.executable, "-c", COMPUTES], capture_output=True, text=True)
     assert (found.returncode, found.stdout.split()) == (0, []), found.stderr
 
 

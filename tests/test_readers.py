@@ -6,7 +6,9 @@ deep brackets overflow the stack of `json.loads`. So every such call names a reg
 """
 
 import ast
+import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ LOADERS = frozenset(
     for module in ("json", "np", "torch", "pickle", "spacy")
     for name in ("load", "loads")
 )
+NAMED = re.compile(rf"\b(?:{'|'.join(sorted(READERS))}|loads?)\b")  # in the text of such a call
 SAFE = frozenset({"require_regular", "open_regular", "read_regular", "open_for_append"})
 DRAFTS = frozenset({"draft"})  # of `atomic_write`, which are new files
 
@@ -107,7 +110,8 @@ ALLOWED = {
 
 def readers(source: str) -> Iterator[tuple[str, str]]:
     """The function, and the call in it, of whatever opens a file by its path."""
-    yield from _readers(ast.parse(source), [])
+    if NAMED.search(source):
+        yield from _readers(ast.parse(source), [])
 
 
 def _readers(node: ast.AST, within: list[str]) -> Iterator[tuple[str, str]]:
@@ -124,8 +128,9 @@ def _readers(node: ast.AST, within: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _reads(called: ast.expr) -> bool:
-    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-    return name in READERS or ast.unparse(called) in LOADERS
+    if not isinstance(called, ast.Attribute):
+        return getattr(called, "id", "") in READERS
+    return called.attr in READERS or f"{getattr(called.value, 'id', '')}.{called.attr}" in LOADERS
 
 
 def _is_safe(call: ast.Call) -> bool:
@@ -144,6 +149,7 @@ def _is_safe(call: ast.Call) -> bool:
     return False
 
 
+@cache
 def _found() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for source in SOURCES:

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,11 +17,12 @@ FILES = [
     *(path for part in ("workbench", "pages") for path in (ROOT / part).rglob("*.py")),
 ]
 BY_PLACE = {"Failure": 2, "LineError": 2, "Fault": 2, "Need": 2, "_CellError": 1}  # not by name
+NAMED = re.compile("|".join(["remedy", "WorkbenchError", *BY_PLACE]))  # in the text of any of them
 
 
 def empty_remedies(source: str) -> Iterator[tuple[int, str]]:
     """Line and code of each remedy that is, or may be, an empty text."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(ast.parse(source)) if NAMED.search(source) else ():
         given: list[ast.expr | None] = []
         if isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else None

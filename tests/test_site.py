@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,7 +25,11 @@ EXAMPLES = [path.relative_to(ROOT / "docs") for path in (ROOT / "docs/examples")
 
 @pytest.fixture(scope="module")
 def hooks() -> ModuleType:
-    return site_hooks()
+    """The hooks, with each generated page made once for all tests."""
+    module = site_hooks()
+    for page in ("command_line", "settings", "tables", "python_api", "errors"):
+        setattr(module, page, cache(getattr(module, page)))
+    return module
 
 
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([\w-]+))?\)")
@@ -46,6 +51,7 @@ def without_code(text: str) -> str:
     return re.sub(r"^ *(```+)[^`]*$.*?^ *\1 *$", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
+@cache
 def headings(text: str) -> set[str]:
     """The anchors of a page's headings, as Markdown makes them."""
     titles = re.findall(r"^#+ (.+)$", without_code(text), re.MULTILINE)

@@ -26,6 +26,12 @@ from workbench.runs.processes import starter
 
 FORK = starter.fork
 FOLDER = "WORKBENCH_TESTS_STARTER"  # where the starter of these tests listens
+FORGETS = """
+import sys
+for name in [*sys.modules]:
+    if name.partition(".")[0] in ("plotly", "streamlit", "workbench"):
+        del sys.modules[name]
+"""  # begins a program of a fork that is to import Workbench, and what draws, anew
 IMPORTED = (
     "tests.later", "tests.warm", "pyarrow.parquet",
     "workbench.runs.worker", "workbench.runs.subruns",

@@ -14,7 +14,7 @@ from tests.night import mostly
 from workbench.core.findings import Finding, headline
 from workbench.models.references import RANDOM
 from workbench.report import text_formats
-from workbench.report.content import content, drawings
+from workbench.report.content import content
 from workbench.runs.builtin import builtin_run, builtin_runs
 from workbench.runs.run import Run
 
@@ -89,9 +89,10 @@ def check(run: Run, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for caveat in run.caveats:
         assert not COUNTED.search(caveat.text) and not AGREES.search(caveat.text), caveat.text
     supported = {each.claim for each in run.findings if each.verdict == "supported"}
-    for drawing in drawings(run).values():
+    told = content([run])
+    (part,) = told.parts
+    for drawing in part.drawings.values():
         assert not drawing.title or drawing.title in supported, drawing.title
-    (part,) = content([run]).parts
     shown = {row[0].lower() for row in part.key_numbers.rows}
     numbered = {
         each.measure.lower() for each in run.findings
@@ -99,7 +100,7 @@ def check(run: Run, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     }  # fmt: skip
     assert shown == numbered, "the table of key numbers has what the data supports"
     monkeypatch.setattr(text_formats, "pictured", lambda drawing, kind: None)
-    text_formats.write_markdown(content([run]), path)
+    text_formats.write_markdown(told, path)
     report = path.read_text("utf-8")
     said = report[: report.index("## Tables")]
     first = headline(run.findings)

@@ -171,7 +171,9 @@ def test_random_twins_find_nothing(seed: int) -> None:
 
 
 def test_a_model_that_fills_gaps_and_a_finding_of_none() -> None:
-    found = run_here("few-shot", wb.load("mini:bert", device="cpu"), wb.read("primer"), **SHORT)
+    found = run_here(
+        "few-shot", wb.load("mini:bert", device="cpu"), wb.read("primer:size=400"), **SHORT
+    )
     assert "not shown to learn" in claims(found)["gain from demonstrations"].claim
     assert "orders" not in found.tables  # of one demonstration
     assert all(len(draw(found.tables).data) for name, draw in FIGURES.items() if name != "heads")
@@ -187,7 +189,10 @@ def test_a_prompt_is_never_cut() -> None:
         label_probabilities(model, DESIGN, shown, ["Ben runs."])
     assert error.value.code == "prompt-too-long"
     found = run_here(
-        "few-shot", model, wb.read("primer/sentiment"), **SHORT | {"shots": (1, 50), "seeds": (0,)}
+        "few-shot",
+        model,
+        wb.read("primer/sentiment:size=400"),
+        **SHORT | {"shots": (1, 50), "seeds": (0,)},
     )
     assert any("at most" in each.text for each in found.caveats)
     assert found.tables["scores"]["shots"].max() < 5
@@ -212,7 +217,7 @@ def test_pairs_and_labels_without_words() -> None:
     before, after = design.prompt(shown, ("Four.", "Five."))
     assert before == "One. So, Two. yes!\n{Three}. So,  maybe!\nFour. So, Five. "
     assert after == "!" and design.prompt([], None) == ("So,  ", "!")
-    corpus = wb.read("primer/entailment")
+    corpus = wb.read("primer/entailment:size=400")
     words = "contradiction=no; neutral=new; entailment=old"
     small = SHORT | {"label_words": (words,), "seeds": (0,), "max_sentences": 2}
     templates = ("{first} {label}: {second}", "{text} {label}")
@@ -235,7 +240,7 @@ def test_pairs_and_labels_without_words() -> None:
 )
 def test_mistakes_are_named_before_a_run(settings: dict[str, Any], code: str) -> None:
     with pytest.raises(wb.WorkbenchError) as error:
-        fits(wb.read("primer"), FewShot(**settings))
+        fits(wb.read("primer:size=400"), FewShot(**settings))
     assert error.value.code == code and error.value.remedy
 
 
