@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from spacy.tokens import Doc
 
@@ -16,9 +17,11 @@ from tests.analyses.heads.conftest import Silent
 from tests.judges.odd import odd_corpus, odd_model, run_here
 from workbench import Result, Run, WorkbenchError, experiments
 from workbench.analyses.pruning.experiments import HeadPruning
+from workbench.analyses.transfer.experiments import Finetune
 from workbench.cli.run import measured_lines
 from workbench.corpora.encode import encode
 from workbench.corpora.layers import vocabulary
+from workbench.corpora.tasks import corpora_of, labelled_parts, task_of
 from workbench.experiment import Inputs
 from workbench.models.huggingface import HuggingFace
 from workbench.runs.request import make_request
@@ -48,15 +51,22 @@ QUICK: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(("kind", "is_said"), [("class", True), ("masked", False)])
-def test_a_corpus_without_splits_may_hold_texts_that_a_classifier_learnt(
-    kind: str, is_said: bool
-) -> None:
-    corpus = wb.read([f"Ben walks {number} times." for number in range(40)])
-    model = SimpleNamespace(name="tuned", predicts=SimpleNamespace(kind=kind))
-    inputs: Any = SimpleNamespace(corpus=corpus, split=None, seed=0, model=model)
-    notes = HeadPruning().parts(inputs, 10).notes
-    assert any("tuned was trained on texts of this corpus" in note for note in notes) == is_said
+@pytest.mark.parametrize("sizes", [{}, {"max_test": 20}, {"max_sentences": 30, "max_train": 60}])
+def test_no_text_is_scored_that_the_model_was_fine_tuned_on(sizes: dict[str, int]) -> None:
+    """A table without splits, some rows of it without a label, is cut as for `finetune`."""
+    rows = {
+        "text": [f"Ben walks {number} times." for number in range(400)],
+        "label": [["yes", "no", ""][number % 3] for number in range(400)],
+    }
+    corpus = wb.read(pd.DataFrame(rows))
+    task = task_of(*corpora_of(corpus, ())[0])
+    model = SimpleNamespace(name="tuned", predicts=task)
+    inputs: Any = SimpleNamespace(corpus=corpus, split=None, seed=3, model=model)
+    learnt = labelled_parts(corpus, task, None, 3, Finetune().split_sizes)
+    scored = HeadPruning(**sizes).parts(inputs, 10)
+    assert len(learnt.train) > 150 and len(scored.test) > 15
+    assert not {doc.text for doc in learnt.train} & {doc.text for doc in scored.test}
+    assert any("with another seed" in note for note in scored.notes)
 
 
 SLOW = partial(pytest.param, marks=pytest.mark.slow)
@@ -137,7 +147,8 @@ def test_a_head_matters_where_the_score_is_surely_worse_without_it() -> None:
 def test_splits_have_sizes_of_their_own() -> None:
     """`max_sentences` is for each split, `max_train` for one."""
     settings = {"steps": 1, "batch_size": 100, "lambdas": [0.1], "budgets": []}
-    inputs = Inputs((), (odd_corpus({"train": 150, "dev": 210, "test": 60}),), "test")
+    model: Any = SimpleNamespace(predicts=None)
+    inputs = Inputs((model,), (odd_corpus({"train": 150, "dev": 210, "test": 60}),), "test")
     kind = experiments()["head-gates"].settings
     for more, sizes in (
         ({}, (100, 200, 60)),

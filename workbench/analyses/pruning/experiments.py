@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from workbench.core.objectives import PREDICTED
 from workbench.corpora.splits import Parts, SplitSizes, parts_of
 from workbench.experiment.definition import (
     FULL,
@@ -70,20 +69,30 @@ class AimedSplits(Aimed):
         return number_of(limit, "held-out ")
 
     def parts(self, inputs: Inputs, needed: int, dev: int | None = None) -> Parts:
-        """Train, dev and test; no more of train than the training steps can use."""
+        """Train, dev and test; no more of train than the training steps can use.
+
+        Of a fine-tuned model they are the parts that it was fine-tuned on with the same seed, so
+        that none of the scored texts was learnt.
+        """
+        from workbench.corpora.task_gold import task_on
+        from workbench.corpora.tasks import labelled_parts
+
         train, test = (
             self.max_sentences if size is None else size for size in (self.max_train, self.max_test)
         )
         least = needed if train is None else min(needed, train)
         sizes = SplitSizes(least, dev or self.max_sentences or DEV_TEXTS, test)
-        found = parts_of(inputs.corpus, inputs.split, sizes, inputs.seed)
-        task = inputs.model.predicts
-        if len(inputs.corpus.splits) > 1 or task is None or task.kind in PREDICTED:
+        corpus, model, task = inputs.corpus, inputs.model, inputs.model.predicts
+        if task is None or task.is_language_model:
+            return parts_of(corpus, inputs.split, sizes, inputs.seed)
+        task = task_on(task, [*corpus.first_docs(1000)], self.label, model.name, corpus.name)
+        found = labelled_parts(corpus, task, inputs.split, inputs.seed, sizes)  # as `finetune` does
+        if len(corpus.splits) > 1:
             return found
         note = (
-            f"If {inputs.model.name} was trained on texts of this corpus, some of them are scored "
-            "here, and scores on new texts may be lower: name a folder with train, dev and test "
-            "files, for its training too."
+            f"Train, dev and test are those of a fine-tuning on this corpus with seed "
+            f"{inputs.seed}: a model that was trained on it with another seed has learnt some of "
+            "the scored texts."
         )
         return replace(found, notes=(*found.notes, note))
 
