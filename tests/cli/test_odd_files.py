@@ -35,11 +35,21 @@ def no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "worker_command", lambda *_: [shutil.which("true")])
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two runs, done, with tables, a figure and an array."""
+    folder = tmp_path_factory.mktemp("whole")
+    return _run(folder, 0), _run(folder, 1)
+
+
 @pytest.fixture
-def runs(at_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    """Two runs, done, with tables, a figure and an array: their folders, for looking waits."""
+def runs(
+    whole: tuple[Path, Path], at_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Path, Path]:
+    """Copies of both: their folders, for looking waits."""
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
-    return _run(tmp_path, 0), _run(tmp_path, 1)
+    one, other = (shutil.copytree(run, tmp_path / "runs" / run.name) for run in whole)
+    return one, other
 
 
 def _run(folder: Path, seed: int) -> Path:

@@ -215,10 +215,10 @@ def test_a_longer_time_continues_from_where_a_shorter_one_ended() -> None:
     asked = {
         "experiment": "geometry",
         "model": "mini:bert",
-        "corpus": "primer:size=1500",
+        "corpus": "primer:size=1100",
         "split": "train",
     }
-    settings = {"random_models": 0, "max_forms": 50, "sample_size": 100}
+    settings = {"random_models": 0, "max_forms": 20, "sample_size": 50, "n_permutations": 19}
     first = wb.run(**asked, **settings, time="0s")
     before = first.provenance["growth"]
     assert before["ended"] == "time" and len(before["steps"]) == 1

@@ -107,17 +107,28 @@ def test_findings_say_what_holds(
 run = partial(run_of, "text-length", SMALL)
 
 
-def test_tables_findings_figures_and_a_run_that_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("home")))
+        yield run().tables
+
+
+@pytest.mark.slow  # by day that of `recurrence`, which goes on by the same function
+def test_a_stopped_run_goes_on_to_the_same_numbers(
+    found: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
     with pytest.raises(StoppedError):
         run(tmp_path / "scratch", Stops())
     assert len(list((tmp_path / "scratch").glob("*-*-*.json"))) == 4
-    found, alone = run(tmp_path / "scratch").tables, run().tables
-    pd.testing.assert_frame_equal(found["table"], alone["table"])
+    again = run(tmp_path / "scratch").tables
+    pd.testing.assert_frame_equal(again["table"], found["table"])
     same = ["attention", "length", "memory", "operations"]
-    pd.testing.assert_frame_equal(found["costs"][same], alone["costs"][same])
+    pd.testing.assert_frame_equal(again["costs"][same], found["costs"][same])
+
+
+def test_tables_findings_and_figures(found: Any) -> None:
     cells = found["cells"].set_index(["length", "attention", "seed"])["loss"]
     of = found["table"].set_index(["length", "attention"])
     for length in (16, 32):

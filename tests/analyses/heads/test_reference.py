@@ -8,6 +8,7 @@ import pytest
 from tests.analyses.heads.conftest import random_docs
 from tests.analyses.heads.prescribed import Prescribed
 from tests.analyses.heads.reference import reference_tables
+from tests.night import mostly
 from workbench import Result
 
 CONVENTIONS = (
@@ -19,9 +20,7 @@ SCORES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(4), *(pytest.param(each, marks=pytest.mark.slow) for each in range(4, 10))]
-)
+@pytest.mark.parametrize("seed", mostly(range(10), 0, 1))
 @pytest.mark.parametrize(
     ("kind", "window", "n_global"),
     [("self", 0, 0), ("causal", 0, 0), ("self", 4, 0), ("self", 3, 1)],

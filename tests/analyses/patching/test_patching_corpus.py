@@ -24,6 +24,7 @@ from workbench.models.huggingface import HuggingFace
 
 Words = Sequence[str]
 VOCABULARY = vocabulary("en")
+PRIMER = "primer/counterfactuals:size=2000"  # 200 pairs to choose from
 
 
 def pair(clean: Words, corrupt: Words, place: int, phenomenon: str = "all") -> Doc:
@@ -46,7 +47,7 @@ def mini(name: str) -> Any:
 
 
 def patching(model: Any, docs: list[Doc] | None = None, **settings: Any) -> Result:
-    pairs = wb.read("primer/counterfactuals") if docs is None else corpus(docs)
+    pairs = wb.read(PRIMER) if docs is None else corpus(docs)
     return run_here("patching", model, pairs, **settings)
 
 
@@ -122,7 +123,7 @@ def test_with_few_exchanges_nothing_is_decided() -> None:
 
 @pytest.mark.parametrize("name", ["mini:bert", "mini:gpt", "mini:elmo"])
 def test_the_words_before_all_layers_and_the_place_after_them_restore_everything(name: str) -> None:
-    result = patching(mini(name), max_pairs=4, restore=("states",), random_pairs=1)
+    result = patching(mini(name), max_pairs=8, restore=("states",), random_pairs=1)
     table = result.tables["states"].set_index(["place", "layer"])
     last = table.index.get_level_values("layer").max()
     assert table.loc[("changed", 0), "effect"] == pytest.approx(1, abs=1e-4)
@@ -212,7 +213,7 @@ def test_pairs_that_a_model_cannot_use_are_left_out_and_counted() -> None:
 
 
 def _primer(number: int) -> Any:
-    return wb.read("primer/counterfactuals").docs("test", number)
+    return wb.read(PRIMER).docs("test", number)
 
 
 def test_a_shared_word_of_a_minimal_pair_is_measured_by_its_log_probability() -> None:
@@ -239,7 +240,7 @@ def test_chosen_phenomena_only_and_a_wrong_name_has_a_suggestion() -> None:
 
 def test_the_same_seed_gives_the_same_tables_and_another_seed_other_pairs() -> None:
     settings = {"max_pairs": 5, "restore": ("mlps",), "max_sentences": 60}
-    pairs = wb.read("primer/counterfactuals")
+    pairs = wb.read(PRIMER)
     one, again, other = (
         run_here("patching", mini("mini:gpt"), pairs, seed=seed, **settings).tables["mlps"]
         for seed in (0, 0, 1)

@@ -60,7 +60,13 @@ def probed(model: Model, corpus: Corpus | None = None, **settings: object) -> Re
 
 
 @pytest.mark.parametrize(
-    "name", ["bert", pytest.param("gpt2", marks=pytest.mark.slow), "t5", "elmo", "vectors"]
+    "name",  # a net of one stack has what each stack of T5 has
+    [
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("bert", "gpt2")),
+        "t5",
+        "elmo",
+        "vectors",
+    ],
 )
 def test_every_layer_of_every_stack_has_its_baselines(opened: Opened, name: str) -> None:
     model = opened(name)
@@ -115,7 +121,7 @@ def test_the_gold_of_the_test_part_changes_no_weight(opened: Opened, tmp_path: P
 
     def learnt(scored: list[Doc]) -> TrainedProbes:
         inputs = Inputs((opened("bert"),), (corpus_of(train, dev, scored),))
-        return learn(inputs, StructuralProbe(**SMALL), Quiet(), tmp_path)
+        return learn(inputs, StructuralProbe(**{**SMALL, "seeds": (0,)}), Quiet(), tmp_path)
 
     clean, other = learnt(test), learnt(poisoned)
     assert torch.equal(clean.matrices, other.matrices)

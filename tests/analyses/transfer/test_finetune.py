@@ -1,5 +1,6 @@
 """The experiments from end to end: known answers, the same seed, what is kept, and odd corpora."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from workbench.experiment import Inputs
 from workbench.models.huggingface import HuggingFace
 from workbench.models.word_models import WordModel
 
-SENTIMENT = "primer/sentiment:size=400"
+SENTIMENT = "primer/sentiment:size=200"
 QUICK: dict[str, Any] = {
     "max_train": 60,
     "max_dev": 30,
@@ -26,10 +27,17 @@ QUICK: dict[str, Any] = {
     "max_epochs": 2,
     "seeds": [0, 1],
 }
+FEW: dict[str, Any] = {"max_train": 32, "max_dev": 16, "max_test": 20}
 SCORES = {
     "task", "model", "method", "head", "seed", "learning_rate", "ridge", "split", "metric",
     "value", "baseline", "learned", "converged", "trainable", "peak_memory", "seconds", "size",
 }  # fmt: skip
+
+
+@cache
+def model_of(name: str) -> Model:
+    """A mini model, which no fine-tuning changes."""
+    return wb.load(f"mini:{name}")
 
 
 def finetuned(
@@ -63,9 +71,9 @@ SLOW = pytest.mark.slow
     "name", ["bert", "elmo", pytest.param("gpt", marks=SLOW), pytest.param("t5", marks=SLOW)]
 )
 def test_every_kind_of_model_is_adapted_and_the_tables_are_whole(name: str, tmp_path: Path) -> None:
-    model = wb.load(f"mini:{name}")
+    model = model_of(name)
     corpus = wb.read(SENTIMENT)
-    found = finetuned(model, corpus, tmp_path / "kept")
+    found = finetuned(model, corpus, tmp_path / "kept", **FEW)
     assert set(found.tables) == set(experiments()["finetune"].tables)
     scores = found.tables["scores"]
     assert (
@@ -83,15 +91,15 @@ def test_every_kind_of_model_is_adapted_and_the_tables_are_whole(name: str, tmp_
     )
     assert (scores["trainable"] > 0.3 * model.parameters).all()
     said = found.tables["predictions"].query("seed == 0")
-    assert len(said) == 40 and (said["gold"] == said["guess"]).mean() == pytest.approx(
+    assert len(said) == 20 and (said["gold"] == said["guess"]).mean() == pytest.approx(
         scored(found)[0]
     )
-    assert found.arrays["counts"].shape[:2] == (2, 40)
+    assert found.arrays["counts"].shape[:2] == (2, 20)
 
 
 def test_the_same_seed_gives_the_same_scores() -> None:
-    model, corpus = wb.load("mini:bert"), wb.read(SENTIMENT)
-    one, two = (finetuned(model, corpus, learning_rates=[1e-3]).tables for _ in range(2))
+    model, corpus = model_of("bert"), wb.read(SENTIMENT)
+    one, two = (finetuned(model, corpus, **FEW, learning_rates=[1e-3]).tables for _ in range(2))
     columns = ["seed", "split", "metric", "value"]
     pd.testing.assert_frame_equal(one["scores"][columns], two["scores"][columns])
     pd.testing.assert_frame_equal(one["predictions"], two["predictions"])
@@ -100,9 +108,10 @@ def test_the_same_seed_gives_the_same_scores() -> None:
 
 @pytest.mark.parametrize("method", ["frozen", pytest.param("fine-tuned", marks=SLOW), "lora"])
 def test_the_model_that_is_kept_opens_and_answers_as_it_did(method: str, tmp_path: Path) -> None:
-    model, corpus = wb.load("mini:bert"), wb.read(SENTIMENT)
+    model, corpus = model_of("bert"), wb.read(SENTIMENT)
     before = {name: value.clone() for name, value in model.named_weights().items()}
-    found = finetuned(model, corpus, tmp_path, method=method, seeds=[0], learning_rates=[2e-3])
+    how: dict[str, Any] = {**FEW, "seeds": [0], "learning_rates": [2e-3]}
+    found = finetuned(model, corpus, tmp_path, method=method, **how)
     opened = wb.load(str(tmp_path))
     assert isinstance(opened, HuggingFace) and opened.predicts.kind == "class"
     assert opened.objectives[1].kind == "masked", "its old head too"
@@ -117,7 +126,7 @@ def test_the_model_that_is_kept_opens_and_answers_as_it_did(method: str, tmp_pat
     from workbench.analyses.transfer.trainer import guessed
     from workbench.corpora.tasks import split_of
 
-    parts = split_of(corpus, head.task, None, 0, SplitSizes(60, 30, 40))
+    parts = split_of(corpus, head.task, None, 0, SplitSizes(*FEW.values()))
     body = body_of(opened)
     guesses = guessed(head, Fitting(body), Live(body, parts.test.batch, head), parts.test)
     said = found.tables["predictions"]["guess"].tolist()
@@ -125,7 +134,7 @@ def test_the_model_that_is_kept_opens_and_answers_as_it_did(method: str, tmp_pat
 
 
 def test_elmo_and_vectors_are_kept_too(vectors: WordModel, tmp_path: Path) -> None:
-    for number, model in enumerate((wb.load("mini:elmo"), vectors)):
+    for number, model in enumerate((model_of("elmo"), vectors)):
         folder = tmp_path / str(number)
         finetuned(model, parted(of_words), folder, seeds=[0], learning_rates=[1e-3], max_epochs=1)
         opened = wb.load(str(folder))
@@ -168,10 +177,10 @@ def test_less_of_an_error_is_better(vectors: WordModel) -> None:
 def test_every_kind_of_task_is_learnt_and_scored(task: str, metrics: set[str], head: str) -> None:
     from workbench.corpora.tasks import corpora_of
 
-    ((corpus, name),) = corpora_of(wb.read("primer:size=400"), (task,))
+    ((corpus, name),) = corpora_of(wb.read("primer:size=200"), (task,))
     how: dict[str, Any] = {"method": "frozen", "task": name, "head": head, "seeds": [0]}
     found = finetuned(
-        wb.load("mini:bert"),
+        model_of("bert"),
         corpus,
         **how,
         max_train=60,
@@ -203,7 +212,7 @@ def test_a_training_that_is_cut_off_is_marked() -> None:
     from workbench.analyses.transfer.figures.transfer import by_seed
 
     how: dict[str, Any] = {"seeds": [0], "max_epochs": 1, "learning_rates": [1e-5]}
-    found = finetuned(wb.load("mini:bert"), parted(of_words, 40, 20), **how)
+    found = finetuned(model_of("bert"), parted(of_words, 40, 20), **how)
     assert not found.tables["scores"]["converged"].any()
     assert not found.tables["epochs"]["converged"].any()
     assert sum("Not converged" in each.text for each in found.caveats) == 1
@@ -219,7 +228,7 @@ def test_a_training_that_is_cut_off_is_marked() -> None:
 )
 def test_an_encoder_decoder_writes_its_answer(task: str) -> None:
     how: dict[str, Any] = {"head": "text", "seeds": [0], "learning_rates": [3e-3], "max_epochs": 3}
-    found = finetuned(wb.load("mini:t5"), wb.read(f"primer/{task}:size=400"), **how)
+    found = finetuned(model_of("t5"), wb.read(f"primer/{task}:size=200"), **how)
     learning = found.tables["learning"]["loss"]
     assert learning.iloc[-3:].mean() < 0.7 * learning.iloc[:3].mean()
     guesses = set(found.tables["predictions"]["guess"])
@@ -233,11 +242,12 @@ def test_what_writes_no_text_says_so() -> None:
         ("t5", "primer/sentiment:size=40", {"method": "frozen"}, "no weights that learn"),
     ):
         with pytest.raises(WorkbenchError, match=said):
-            finetuned(wb.load(f"mini:{model}"), wb.read(corpus), head="text", **how)
+            finetuned(model_of(model), wb.read(corpus), head="text", **how)
 
 
-def test_a_rate_at_which_the_loss_is_no_number_loses_nothing(monkeypatch: Any) -> None:
-    """The other rate is taken, and the table says what happened."""
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_rate_at_which_the_loss_is_no_number_loses_nothing(step: int, monkeypatch: Any) -> None:
+    """The other rate is taken, and the table says what happened; an epoch has two steps."""
     from workbench.models.output_heads.task_heads import TaskHead
 
     real = TaskHead.loss
@@ -245,22 +255,24 @@ def test_a_rate_at_which_the_loss_is_no_number_loses_nothing(monkeypatch: Any) -
 
     def loss(self: TaskHead, found: Any, gold: Any, read: Any) -> Any:
         value = real(self, found, gold, read)
-        return value * float("nan") if next(number) == 2 else value
+        return value * float("nan") if next(number) == step else value
 
     monkeypatch.setattr(TaskHead, "loss", loss)
-    found = finetuned(wb.load("mini:bert"), wb.read(SENTIMENT), learning_rates=[9e-4, 1e-3])
+    how: dict[str, Any] = {**FEW, "seeds": [0], "learning_rates": [9e-4, 1e-3]}
+    found = finetuned(model_of("bert"), wb.read(SENTIMENT), **how)
     scores = found.tables["scores"]
     assert scores.query("split == 'test'")["learning_rate"].unique().tolist() == [1e-3]
     (note,) = (each.text for each in found.caveats if "NaN or infinite" in each.text)
     assert "0.0009" in note
-    assert found.tables["rates"].query("learning_rate == 9e-4")["value"].isna().all()
+    tried = found.tables["rates"].query("learning_rate == 9e-4")["value"]
+    assert tried.isna().all() == (step == 1), "of the first epoch, if it ended, there is a score"
 
 
 def test_where_every_attempt_fails_the_untouched_head_is_scored(monkeypatch: Any) -> None:
     from workbench.models.output_heads.task_heads import TaskHead
 
     monkeypatch.setattr(TaskHead, "loss", lambda self, found, *_: found.sum() * float("nan"))
-    found = finetuned(wb.load("mini:bert"), wb.read(SENTIMENT))
+    found = finetuned(model_of("bert"), wb.read(SENTIMENT), **FEW)
     assert len(scored(found)) == 2 and any("NaN or infinite" in each.text for each in found.caveats)
 
 
@@ -301,14 +313,14 @@ def test_a_corpus_that_teaches_nothing_says_why(
     corpus: Corpus, how: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(WorkbenchError, match=said):
-        finetuned(wb.load("mini:bert"), corpus, **how)
+        finetuned(model_of("bert"), corpus, **how)
 
 
 def test_texts_without_a_label_and_texts_too_long_are_told() -> None:
     docs = [*of_words(20, 0), doc_of(["ada"])]
     long = doc_of(["ada", *["bob"] * 200], kind="good")
     corpus = corpus_of("odd", train=docs, dev=of_words(9, 1), test=[*of_words(9, 2), long])
-    found = finetuned(wb.load("mini:bert"), corpus, seeds=[0], learning_rates=[1e-3], max_epochs=1)
+    found = finetuned(model_of("bert"), corpus, seeds=[0], learning_rates=[1e-3], max_epochs=1)
     notes = " ".join(each.text for each in found.caveats)
     assert "1 of 21 texts of train have no kind" in notes
     assert "1 text" in notes and "64 pieces" in notes and "Fewer than three seeds" in notes
@@ -317,7 +329,7 @@ def test_texts_without_a_label_and_texts_too_long_are_told() -> None:
 def test_a_pruned_model_is_tuned_and_kept_as_one(tmp_path: Path) -> None:
     from workbench.models.head_removal import without
 
-    model = wb.load("mini:bert")
+    model = model_of("bert")
     assert isinstance(model, HuggingFace)
     small = without(model, [(0, 0), (1, 2)])
     finetuned(small, wb.read(SENTIMENT), tmp_path, seeds=[0], learning_rates=[1e-3], max_epochs=1)
@@ -336,7 +348,7 @@ def test_a_model_without_a_head_of_its_own_is_adapted_and_kept(tmp_path: Path) -
 def test_where_dev_is_scored_the_part_that_chooses_is_another() -> None:
     """As of CoLA, whose test set is kept back."""
     corpus = corpus_of("no-test", train=of_words(40, 0), dev=of_words(20, 1))
-    found = finetuned(wb.load("mini:bert"), corpus, seeds=[0], max_epochs=1)
+    found = finetuned(model_of("bert"), corpus, seeds=[0], max_epochs=1)
     scores = found.tables["scores"]
     assert set(scores["split"]) == {"dev", "part of train"}
     keys = list(experiments()["finetune"].tables["scores"].keys)

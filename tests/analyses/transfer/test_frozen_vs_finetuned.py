@@ -15,12 +15,13 @@ from workbench.runs.launch import remove
 from workbench.runs.run import all_runs
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
-CORPUS = "primer:size=300"
+CORPUS = "primer:size=200"
 QUICK: dict[str, Any] = {
     "max_train": 40, "max_dev": 20, "max_test": 30, "max_epochs": 1, "seeds": [0, 1],
     "learning_rates": [2e-3],
     "tasks": ["sentiment", "relatedness"],
 }  # fmt: skip
+ONE: dict[str, Any] = {**QUICK, "tasks": ["sentiment"], "lstm_baseline": False, "seeds": [0]}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -64,31 +65,29 @@ def test_every_cell_is_asked_and_the_table_is_what_they_say() -> None:
 def test_models_are_saved_by_default_if_they_take_little_disk(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    one = {**QUICK, "tasks": ["sentiment"], "lstm_baseline": False}
-    table = wb.run("frozen-vs-finetuned", model="mini:bert", corpus=CORPUS, **one)
+    table = wb.run("frozen-vs-finetuned", model="mini:bert", corpus=CORPUS, **ONE)
     for name in table.tables["cells"]["run"]:
         assert wb.load(name, device="cpu").task_head is not None
     asking = Asking()
     monkeypatch.setattr(frozen_vs_finetuned, "SAVED_MIB", 1)
     models, corpora = [wb.load("mini:bert")], [wb.read(CORPUS)]
-    larger = here("frozen-vs-finetuned", models, corpora, asking=asking, **one)
+    larger = here("frozen-vs-finetuned", models, corpora, asking=asking, **ONE)
     assert not any(request.settings["save_model"] for request in asking.questions)
     assert any("No models were saved: 2 models take" in each.text for each in larger.caveats)
 
 
 def test_what_was_computed_once_is_not_computed_again() -> None:
-    one = {**QUICK, "tasks": ["sentiment"], "lstm_baseline": False}
-    table = wb.run("frozen-vs-finetuned", model="mini:bert", corpus=CORPUS, **one)
+    table = wb.run("frozen-vs-finetuned", model="mini:bert", corpus=CORPUS, **ONE)
     before = {run.name: now.ended for run, now in all_runs()}
     first = pd.DataFrame(table.tables["delta"])
     remove(table)
-    again = wb.run("frozen-vs-finetuned", model="mini:bert", corpus=CORPUS, **one)
+    again = wb.run("frozen-vs-finetuned", model="mini:bert", corpus=CORPUS, **ONE)
     assert again.name == table.name and pd.DataFrame(again.tables["delta"]).equals(first)
     larger = wb.run(
         "frozen-vs-finetuned",
         model="mini:bert",
         corpus=CORPUS,
-        **{**one, "methods": ["fine-tuned", "bitfit"]},
+        **{**ONE, "methods": ["fine-tuned", "bitfit"]},
     )
     after = {run.name: now.ended for run, now in all_runs()}
     kept = {name: ended for name, ended in before.items() if name != table.name}
@@ -131,7 +130,7 @@ def test_of_several_corpora_each_is_scored_on_the_part_it_has(tmp_path: Any) -> 
         for split in ("train", scored):
             rows = [f"a {'good' if n % 2 else 'bad'} dog, {name} {n}\t{n % 2}\n" for n in range(40)]
             (tmp_path / name / f"{split}.tsv").write_text("sentence\tlabel\n" + "".join(rows))
-    how = {**QUICK, "tasks": [], "lstm_baseline": False}
+    how = {**ONE, "tasks": []}
     corpora = [wb.read(str(tmp_path / name)) for name in ("one", "other")]
     run = here("frozen-vs-finetuned", [wb.load("mini:bert")], corpora, split="test", **how)
     assert run.tables["delta"]["task"].tolist() == ["one", "other"]

@@ -33,11 +33,11 @@ from workbench.runs.run import all_runs
 FIGURES = PRETRAINING.drawings()
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
-CORPUS = "primer:size=300"
+CORPUS = "primer:size=200"
 SMALL: dict[str, Any] = {
     "pretraining_steps": 4, "pretraining_batch_size": 4, "vocabulary_size": 300,
-    "tasks": ["sentiment"], "max_train": 60,
-    "max_dev": 40, "max_test": 60, "seeds": [0], "learning_rates": [1e-3], "max_epochs": 1,
+    "tasks": ["sentiment"], "max_train": 32,
+    "max_dev": 20, "max_test": 20, "seeds": [0], "learning_rates": [1e-3], "max_epochs": 1,
 }  # fmt: skip
 KEY = ["arm", "size", "task"]
 ARMS = {arm: ALL_ARMS[arm] for arm in STUDIES["objectives"].arms}

@@ -1,5 +1,6 @@
 """Trying a text: a kept model thinks of it what the run that kept it said."""
 
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -18,20 +19,27 @@ BY_DAY = ("entities", "questions")  # tags, and spans of a second text
 KINDS = ("sentiment", "entailment", "relatedness", "questions", "entities", "pos")
 
 
+@cache
+def bert() -> Model:
+    """Which no fine-tuning changes."""
+    return wb.load("mini:bert")
+
+
 def predictions(
     model: Model, corpus: Corpus, keep: Path | None, **settings: object
 ) -> pd.DataFrame:
     """What a small run said of each text, which leaves its model."""
     kind = experiments()["finetune"]
     small = {
-        "max_train": 40,
-        "max_dev": 20,
-        "max_test": 12,
+        "max_train": 24,
+        "max_dev": 10,
+        "max_test": 10,
         "seeds": [0],
         "learning_rates": [1e-3],
+        "ridge_strengths": [10.0],
         "max_epochs": 1,
     }
-    inputs = Inputs((model,), (corpus,), "test", limit=12, keep=keep)
+    inputs = Inputs((model,), (corpus,), "test", limit=10, keep=keep)
     return kind.run(inputs, kind.settings(**{**small, **settings}), Silent()).tables["predictions"]
 
 
@@ -51,11 +59,11 @@ def tried(folder: Path, doc: Doc) -> TextPrediction:
 )
 def test_a_text_is_thought_of_as_in_the_run(name: str, method: str, tmp_path: Path) -> None:
     of_words = name in ("entities", "pos")
-    corpus = wb.read(f"primer{'' if of_words else f'/{name}'}:size=200")
+    corpus = wb.read(f"primer{'' if of_words else f'/{name}'}:size=100")
     task = {"task": name} if of_words else {}
-    said = predictions(wb.load("mini:bert"), corpus, tmp_path, method=method, **task)
+    said = predictions(bert(), corpus, tmp_path, method=method, **task)
     model = wb.load(str(tmp_path))
-    for doc, row in zip(corpus.docs("test", 12), said.itertuples(), strict=True):
+    for doc, row in zip(corpus.docs("test", 10), said.itertuples(), strict=True):
         assert doc.text == row.said
         found = predict_text(model, doc)
         assert found.guess == row.guess
@@ -72,8 +80,8 @@ def test_a_text_is_thought_of_as_in_the_run(name: str, method: str, tmp_path: Pa
 
 
 def test_two_texts_that_are_typed_are_the_pair_of_a_corpus(tmp_path: Path) -> None:
-    corpus = wb.read("primer/entailment:size=200")
-    said = predictions(wb.load("mini:bert"), corpus, tmp_path)
+    corpus = wb.read("primer/entailment:size=100")
+    said = predictions(bert(), corpus, tmp_path)
     doc = next(iter(corpus.docs("test", 1)))
     one, two = (part.as_doc() for part in doc.spans["segments"])
     assert tried(tmp_path, pair_of(one, two)).guess == said["guess"][0]
@@ -88,10 +96,10 @@ def test_a_text_with_no_word_that_is_known_is_answered(vectors: WordModel, tmp_p
 
 
 def test_a_text_that_is_too_long_is_told(tmp_path: Path) -> None:
-    predictions(wb.load("mini:bert"), wb.read("primer/sentiment:size=200"), tmp_path)
+    predictions(bert(), wb.read("primer/sentiment:size=100"), tmp_path)
     assert tried(tmp_path, Doc(VOCAB, ["good"] * 3000)).cut
 
 
 def test_a_model_without_a_head_is_told() -> None:
     with pytest.raises(WorkbenchError, match="task-head-missing"):
-        predict_text(wb.load("mini:bert"), Doc(VOCAB, ["good"]))
+        predict_text(bert(), Doc(VOCAB, ["good"]))

@@ -43,6 +43,7 @@ from workbench.analyses.training.objectives.masked import IGNORED, masked
 from workbench.analyses.training.packing import Sequences
 from workbench.analyses.training.task import Micro, Task
 from workbench.analyses.training.trainer import seed_of
+from workbench.analyses.training.training_run import text_of
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 
 WINDOWS, FULL, FUSED = "windows", "full", "fused"
@@ -56,8 +57,11 @@ def run(inputs: Inputs, settings: TextLength, progress: Progress) -> Result:
     """Measure costs by length, and train models on texts of some lengths."""
     with TemporaryDirectory() as folder:
         scratch = inputs.scratch or Path(folder)
+        text = text_of(inputs)
         texts = {
-            length: texts_of(inputs, "roberta", _size(settings, length), length, scratch, progress)
+            length: texts_of(
+                inputs, "roberta", _size(settings, length), length, scratch, progress, text
+            )
             for length in settings.trained_lengths
         }
         held_out = {

@@ -9,6 +9,7 @@ about half a minute each by default.
 """
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -220,6 +221,7 @@ def _costs(size: Size, texts: Texts, settings: Recurrence) -> pd.DataFrame:
     """Operations of whole texts, and of segments with a full memory, which no length changes."""
     net, rows = new_net(size, texts, 0).eval(), []
 
+    @cache
     def per_piece(length: int, memory: int) -> float:
         ids = torch.zeros(1, length, dtype=torch.long)
         kept = [torch.zeros(memory, 1, size.width)] * size.n_layers if memory else None

@@ -26,7 +26,7 @@ from workbench.analyses.training.distributed import Process
 from workbench.analyses.training.families import Size, family_of, require_whole_heads
 from workbench.analyses.training.packing import Packing, Sequences, pack
 from workbench.analyses.training.task import Part, Plan
-from workbench.analyses.training.train import prepare, text_hash
+from workbench.analyses.training.train import Text, prepare, text_hash
 from workbench.analyses.training.trainer import fit
 from workbench.analyses.training.training_run import text_of
 from workbench.analyses.training.vocabulary import Vocabulary, vocabulary_of
@@ -62,11 +62,20 @@ class Texts:
 
 
 def texts_of(
-    inputs: Inputs, family: str, size: Size, length: int, scratch: Path, progress: Progress
+    inputs: Inputs,
+    family: str,
+    size: Size,
+    length: int,
+    scratch: Path,
+    progress: Progress,
+    text: Text | None = None,
 ) -> Texts:
-    """The text of the corpus with a tokenizer as a family has it, in sequences of a length."""
+    """The text of the corpus with a tokenizer as a family has it, in sequences of a length.
+
+    `text` is that of the corpus, where it has been read before.
+    """
     require_whole_heads(size)
-    text, process = text_of(inputs), Process(torch.device("cpu"))
+    text, process = text_of(inputs) if text is None else text, Process(torch.device("cpu"))
     scratch.mkdir(parents=True, exist_ok=True)
     home = machine.home() / "tokens"
     prepared = prepare(

@@ -553,9 +553,11 @@ def _guess(adapter: Adapter, trial: Trial) -> None:
 
 
 def _dev_rank(trial: Trial) -> tuple[float, float]:
-    """Sort key of an attempt: its dev score, then the lower training loss."""
+    """Sort key of an attempt: its dev score, then the lower training loss; diverged ones last."""
     score, losses = trial.outcome.score, trial.outcome.losses[-LATEST:]
-    return (-math.inf, 0) if math.isnan(score) else (score, -sum(losses) / len(losses))
+    if trial.outcome.diverged or math.isnan(score):  # its losses have no order
+        return -math.inf, -math.inf if math.isnan(score) else score
+    return score, -sum(losses) / len(losses)
 
 
 def _dev(trial: Trial) -> float:
