@@ -170,8 +170,8 @@ def agreement(found: Compared) -> str:
     others = [each for each in found.maps[1:] if top_unit(each) != top]
     sentences = []
     if same and found.matters:
-        names = [each.method for each in (found.first, *same)]
-        sentences.append(f"{listing(names, len(names))} name it first.")
+        first = [each.method for each in (found.first, *same)]
+        sentences.append(f"{listing(first, len(first))} name it first.")
     if others:
         parts = [
             f"“{_text(each, top_unit(each))}” by {each.method} "
