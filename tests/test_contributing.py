@@ -27,7 +27,7 @@ from workbench.app import navigation
 from workbench.app.frame import home
 from workbench.cli import main
 from workbench.core import analysis
-from workbench.core.analysis import Page, Recipe
+from workbench.core.analysis import GoesOn, Page, Recipe, Tab
 from workbench.core.findings import check_findings
 from workbench.core.registry import imported
 from workbench.corpora import readers
@@ -412,6 +412,25 @@ def test_what_has_a_taken_name_is_refused(
     monkeypatch.setitem(sys.modules, "second", module)
     with pytest.raises(WorkbenchError, match=wrong):
         analysis._declared("second", analysis.analyses())
+
+
+@pytest.mark.parametrize(
+    ("announced", "wrong"),
+    [
+        ({"results": {"edge-probin": "own:PAGE"}}, "experiment 'edge-probin'.*'edge-probing'"),
+        ({"recipes": (Recipe("long", "", "", "fertility"),)}, "experiment 'fertility'"),
+        ({"goes_on": (GoesOn("train", "fertility", "", ""),)}, "experiment 'fertility'"),
+        ({"tabs": (Tab("attention", "Own", "own:tab"),)}, "page with tabs 'attention'.* predict"),
+    ],
+)
+def test_what_names_an_experiment_or_a_page_that_is_not_there_is_refused(
+    announced: Any, wrong: str
+) -> None:
+    own = wb.Analysis("second", **announced)
+    known = [*analysis.analyses().values(), own]
+    (error,) = analysis._strange(own, known)
+    assert re.search(wrong, str(error), re.DOTALL), error
+    assert not [each for package in known[:-1] for each in analysis._strange(package, known)]
 
 
 def test_the_names_of_pages_commands_and_functions_of_no_analysis_are_taken() -> None:

@@ -14,7 +14,7 @@ analysis.
 import pkgutil
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -22,7 +22,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from workbench.core.errors import WorkbenchError, line_of, what_is_wrong
+from workbench.core.errors import WorkbenchError, did_you_mean, line_of, what_is_wrong
 from workbench.core.public import check_fields
 from workbench.core.registry import imported
 
@@ -61,6 +61,7 @@ class Page:
         is_typed: Whether a text of one's own is typed there: it then opens with a model that has
             read English, others with the one that has built-in results.
         selection: What of the selection (text, at, mark, layer, head) its address has.
+        has_tabs: Whether analyses add tabs to it.
 
     Example:
         >>> from workbench.core.analysis import Page
@@ -78,6 +79,7 @@ class Page:
     on_phone: bool = False
     is_typed: bool = False
     selection: tuple[str, ...] = ()
+    has_tabs: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -95,7 +97,7 @@ class Tab:
     """A tab that an analysis adds to the page of another one.
 
     Args:
-        page: The name of the page; only `predict` has tabs that others add.
+        page: The name of a page that `has_tabs`, such as `predict`.
         title: Of the tab.
         draw: Draws it, given the sides of the page: one, or two that are compared, each with its
             `model`, its `doc` and the `place` that is predicted.
@@ -286,7 +288,11 @@ def _found(path: tuple[str, ...]) -> tuple[Mapping[str, Analysis], tuple[Workben
             wrong.append(
                 WorkbenchError(error.what, code=error.code, where=error.where, remedy=error.remedy)
             )
-    return found, tuple(wrong)
+    known = found.values()
+    strange = [error for analysis in known for error in _strange(analysis, known)]
+    for each in strange:
+        found.pop(each.where, None)
+    return found, (*wrong, *strange)
 
 
 def forget() -> None:
@@ -332,6 +338,30 @@ def _declared(package: str, others: Mapping[str, Analysis]) -> Analysis:
                 remedy=f"Give the {what} another name in its ANALYSIS, or uninstall one of them.",
             )
     return found
+
+
+def _strange(analysis: Analysis, known: Collection[Analysis]) -> Iterator[WorkbenchError]:
+    """Errors for the experiments and pages that a package names, and that nobody announces."""
+    experiments = {name for each in known for name in each.experiments}
+    with_tabs = {page.name for each in known for page in _pages(each) if page.has_tabs}
+    named = [
+        *(("experiment", name, experiments) for name in analysis.results),
+        *(("experiment", each.experiment, experiments) for each in analysis.recipes),
+        *(
+            ("experiment", name, experiments)
+            for each in analysis.goes_on
+            for name in (each.after, each.experiment)
+        ),
+        *(("page with tabs", each.page, with_tabs) for each in analysis.tabs),
+    ]
+    for what, name, there in named:
+        if name not in there:
+            yield WorkbenchError(
+                f"{analysis.package} names the {what} {name!r:.40}, which is not there.",
+                code="plugin-invalid",
+                where=analysis.package,
+                remedy=did_you_mean(name, there),
+            )
 
 
 def _names(analysis: Analysis) -> set[tuple[str, str]]:

@@ -26,6 +26,7 @@ ANALYSIS = Analysis(
         True,
         True,
         ("text", "at", "mark", "layer", "head"),
+        has_tabs=True,
     ),
     first_look="views.page:LOOK",
     ahead=("views.page:show_ahead",),
