@@ -3,7 +3,7 @@
 import pytest
 
 from workbench.runs import preset_times
-from workbench.runs.estimate import Finished, Size, estimate
+from workbench.runs.estimate import Estimate, Finished, Size, estimate, together
 
 
 @pytest.mark.parametrize("name", preset_times.MODELS)
@@ -26,3 +26,15 @@ def test_a_measured_preset_tells_the_time_of_its_own_settings_only() -> None:
     assert found is not None and found.seconds == 30.0
     found = estimate(quick, [measured, own])
     assert found is not None and found.seconds == 7.0, "a run of one's own counts more"
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ([Estimate(2), Estimate(2)], "a few seconds"),
+        ([Estimate(40), Estimate(20, is_bound=True)], "up to about 1 min"),
+        ([Estimate(120, first=20), Estimate(60)], "1 min to 3 min"),
+    ],
+)
+def test_runs_one_after_another_take_their_sum(parts: list[Estimate], words: str) -> None:
+    assert together(parts).in_words == words

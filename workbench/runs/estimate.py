@@ -10,7 +10,7 @@ requests of at most 30 runs.
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -67,6 +67,15 @@ class Estimate:
             least, most = (in_words(each).removeprefix("about ") for each in ends)
             return f"{'seconds' if self.first < FEW else least} to {most}"
         return f"{'up to ' if self.is_bound else ''}{in_words(self.seconds)}"
+
+
+def together(estimates: Sequence[Estimate]) -> Estimate:
+    """Return how long requests take, one after another."""
+    return Estimate(
+        sum(each.seconds for each in estimates),
+        any(each.is_bound for each in estimates),
+        sum(each.first or each.seconds for each in estimates),
+    )
 
 
 def estimate(request: Size, finished: Iterable[Finished], slowness: float = 1.0) -> Estimate | None:

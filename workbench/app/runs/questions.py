@@ -30,6 +30,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.names import Kind
 from workbench.experiment.definition import EXPERIMENTS, QUICK, STANDARD, Experiment
 from workbench.models.references import as_random
+from workbench.runs.estimate import together
 from workbench.runs.thoroughness import thoroughness
 
 if TYPE_CHECKING:
@@ -367,10 +368,10 @@ def _time(
     changes: Mapping[str, Any],
     arguments: Sequence[run_form.RequestArguments],
 ) -> str:
-    """About how long each run of a start takes; "" if nothing tells it."""
+    """About how long the runs of a start take, one after another; "" if nothing tells it."""
     times = [new_run.estimated(experiment, changes, *each[1:3]) for each in arguments]
-    words = list(dict.fromkeys(each.in_words for each in times if each is not None))
-    return plain(" and ".join(words))
+    known = [each for each in times if each is not None]
+    return plain(together(known).in_words) if known else ""
 
 
 def _begin(arguments: Sequence[run_form.RequestArguments], runs: "Sequence[Run | None]") -> None:
