@@ -321,12 +321,12 @@ def verb_of(count: object, one: str, several: str) -> str:
     return one if _present(count) < 2 else several
 
 
-def listing(names: Sequence[object], most: int = 3) -> str:
-    """Return names as text: `a, b and c`; at most so many."""
+def listing(names: Sequence[object], most: int = 3, last: str = "and") -> str:
+    """Return names as text: `a, b and c`; at most so many, with a word before the last."""
     texts = [str(name) for name in names]
     if len(texts) > most:
-        return f"{', '.join(texts[:most])} and {len(texts) - most} more"
-    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
+        return f"{', '.join(texts[:most])} {last} {len(texts) - most} more"
+    return f" {last} ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
 
 
 def capital(text: str) -> str:

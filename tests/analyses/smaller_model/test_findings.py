@@ -53,7 +53,7 @@ def test_of_groups_with_the_same_p_the_one_that_fell_furthest_is_named() -> None
             (("billing", -0.02), ("delivery", 0.08), ("other", -0.01))]  # fmt: skip
     found["lost"] = pd.concat(rows)
     lost = findings_of("smaller-model", found)["fell further"]
-    assert lost.verdict == "not supported" and "nearest: delivery (class)" in lost.claim
+    assert lost.verdict == "not supported" and "nearest: “delivery” (class)" in lost.claim
 
 
 def test_what_falls_short_is_said() -> None:

@@ -186,7 +186,7 @@ def _lost(tables: Tables) -> Finding:
     if further.empty:
         claim = (
             f"In none of {len(models)} smaller models did a group fall significantly further than "
-            f"the rest; nearest is {row['group']} ({row['kind']}) of {_name(row)}, "
+            f"the rest; nearest is “{row['group']}” ({row['kind']}) of {_name(row)}, "
             f"{with_unit(row['difference'], unit)} (95 % {span(row['lower'], row['upper'], unit)}; "
             f"{p_text(row['p'])})."
         )
@@ -195,7 +195,7 @@ def _lost(tables: Tables) -> Finding:
         names = listing(list(dict.fromkeys(further.sort_values("p")["group"])))
         claim = (
             f"In {of_all(n, len(models), 'smaller model')}, some groups fell significantly "
-            f"further than the rest: {names}. The surest is {row['group']} ({row['kind']}) of "
+            f"further than the rest: {names}. The surest is “{row['group']}” ({row['kind']}) of "
             f"{_name(row)}: {shown(row['fall'], unit)} instead of {shown(row['rest'], unit)}"
             f"{' points' if unit else ' nats'} (difference 95 % "
             f"{span(row['lower'], row['upper'], unit)}; {p_text(row['p'])})."

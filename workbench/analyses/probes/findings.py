@@ -189,9 +189,9 @@ def _count_of_tasks(
         gains = sorted({score(task.gain): task.gain for task in above}.values())
         points = " to ".join(score(gain) for gain in (gains[0], *gains[1:][-1:]))
         claim = f"{who} knows {known}: {points} points of F1 above the best baseline"
-        claim += f"; not {listing(others, 4)}." if others else "."
+        claim += f"; not {listing(others, 4, 'or')}." if others else "."
     else:
-        which = f"; not {listing(others, 4)}"
+        which = f"; not {listing(others, 4, 'or')}"
         if len(others) >= len(above):
             which = f": {listing([task.title for task in above], 6)}"
         claim = f"{count} {EVERY}{which if others else ''}."

@@ -166,7 +166,7 @@ def _speed(costs: pd.DataFrame) -> Finding:
 def _lost(table: pd.DataFrame) -> Finding:
     further, row = fell_further(table)
     group = (
-        f"{row['group']} ({row['kind']}) lost {shown(row['fall'], 'points')} points, the others "
+        f"“{row['group']}” ({row['kind']}) lost {shown(row['fall'], 'points')} points, the others "
         f"{shown(row['rest'], 'points')} (difference 95 % "
         f"{span(row['lower'], row['upper'], 'points')}; {p_text(row['p'])})"
     )
