@@ -319,7 +319,7 @@ STOPS = (
         "workbench run family --model FOLDER --model FOLDER --corpus FILE",
     ),
     Stop(
-        "How long does it take to train one of your own?",
+        "Does a small model of your own learn?",
         "A small GPT is trained from random weights.",
         ("train-primer",),
         _loss,

@@ -38,9 +38,11 @@ def findings(tables: Tables) -> Iterator[Finding]:
 
     majority, before = accuracy("majority", 0, "none"), accuracy("none", 0)
     after, shown = accuracy("demonstrations"), plural(most, "demonstration")
+    kind = main["calibration"]
+    calibrated = "" if kind == "none" else f" and {kind} calibration"
     goes = (
-        f"accuracy is {before} without and {after} with {shown}, {_difference(main)}; always the "
-        f"most frequent label gives {majority}."
+        f"accuracy is {before} without and {after} with {shown}{calibrated}, {_difference(main)}; "
+        f"always the most frequent label gives {majority}."
     )
     learns = _beyond(main) and _beyond(gains[most, "above majority"])
     if learns:
