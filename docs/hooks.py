@@ -466,21 +466,26 @@ def _definition(home: str) -> tuple[str, ast.stmt] | None:
     module, _, name = home.rpartition(".")
     path = ROOT.joinpath(*module.split("."))
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    tree = _parsed(path)
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
-            return home, node
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("workb"):
-            for alias in node.names:
-                if (alias.asname or alias.name) == name:
-                    return _definition(f"{node.module}.{alias.name}")
-    return None
+    defined, imported = _names_of(path)
+    if name in defined:
+        return home, defined[name]
+    return _definition(imported[name]) if name in imported else None
 
 
 @cache
-def _parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"))
+def _names_of(path: Path) -> tuple[dict[str, ast.stmt], dict[str, str]]:
+    """The functions and classes of a module, and the full names of what it has of Workbench."""
+    tree = ast.parse(path.read_text("utf-8"))
+    defined: dict[str, ast.stmt] = {}
+    imported: dict[str, str] = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            defined.setdefault(node.name, node)  # of overloads, the first
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("workb"):
+            for alias in node.names:
+                imported.setdefault(alias.asname or alias.name, f"{node.module}.{alias.name}")
+    return defined, imported
 
 
 # --- errors ---------------------------------------------------------------------------------------
