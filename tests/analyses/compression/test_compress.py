@@ -223,7 +223,9 @@ def test_classes_of_a_fine_tuned_model_are_compared() -> None:
         "baseline": baseline,
     }  # fmt: skip
     found = findings_of("compress", tables)["fell further"]
-    assert found.verdict == "supported" and "“yes” (class)" in found.claim and "no" not in found.keys
+    assert (
+        found.verdict == "supported" and "“yes” (class)" in found.claim and "no" not in found.keys
+    )
     assert found.value == pytest.approx(0.5)
     shown = FIGURES["lost"](tables)  # one model: its name stands once, in the title
     assert list(shown.data[0].y) == ["yes (class)", "no (class)"]
