@@ -29,19 +29,13 @@ from workbench.core.registry import imported
 GROUP = "workbench.analyses"  # of entry points
 INSIDE = "workbench.analyses"  # the package whose packages are analyses
 Home = str  # "module:attribute", the module within the package of the analysis, or ":attribute"
-OURS = {  # names that no analysis may have
+OURS = {  # names that no analysis may have; and those of functions that `workbench` has itself
     "page": (
         "corpora", "experiments", "home", "lessons", "models", "questions", "runs", "settings",
     ),
     "command": (
         "app", "corpora", "demo", "doctor", "experiments", "export", "export-model", "fetch",
         "models", "report", "run", "runs",
-    ),
-    "function": (
-        "Analysis", "Capture", "Corpus", "Experiment", "Finding", "Gate", "Model", "Read", "Reduce",
-        "Result", "Run", "Settings", "WorkbenchError", "Write", "compare", "describe", "encode",
-        "experiment", "experiments", "export", "export_model", "forward", "load", "open_run",
-        "read", "report", "run", "runs", "sweep", "train", "word_states", "write",
     ),
 }  # fmt: skip
 
@@ -288,8 +282,7 @@ def _found(path: tuple[str, ...]) -> tuple[Mapping[str, Analysis], tuple[Workben
             wrong.append(
                 WorkbenchError(error.what, code=error.code, where=error.where, remedy=error.remedy)
             )
-    known = found.values()
-    strange = [error for analysis in known for error in _strange(analysis, known)]
+    strange = tuple(_strange(found.values()))
     for each in strange:
         found.pop(each.where, None)
     return found, (*wrong, *strange)
@@ -328,7 +321,7 @@ def _declared(package: str, others: Mapping[str, Analysis]) -> Analysis:
             remedy="Fix the package that provides it.",
         )
     taken = {other.package: _names(other) for other in others.values()}
-    taken["workbench"] = {(what, name) for what, names in OURS.items() for name in names}
+    taken["workbench"] = _ours()
     for owner, names in taken.items():
         for what, name in sorted(_names(found) & names):
             raise WorkbenchError(
@@ -340,28 +333,34 @@ def _declared(package: str, others: Mapping[str, Analysis]) -> Analysis:
     return found
 
 
-def _strange(analysis: Analysis, known: Collection[Analysis]) -> Iterator[WorkbenchError]:
-    """Errors for the experiments and pages that a package names, and that nobody announces."""
+def _ours() -> set[tuple[str, str]]:
+    """What Workbench itself has by a name that no analysis may have."""
+    functions = vars(sys.modules["workbench"])["_HOMES"]
+    return {
+        (what, name) for what, names in {**OURS, "function": functions}.items() for name in names
+    }
+
+
+def _strange(known: Collection[Analysis]) -> Iterator[WorkbenchError]:
+    """Errors for the experiments and pages that packages name, and that nobody announces."""
     experiments = {name for each in known for name in each.experiments}
     with_tabs = {page.name for each in known for page in _pages(each) if page.has_tabs}
-    named = [
-        *(("experiment", name, experiments) for name in analysis.results),
-        *(("experiment", each.experiment, experiments) for each in analysis.recipes),
-        *(
-            ("experiment", name, experiments)
-            for each in analysis.goes_on
-            for name in (each.after, each.experiment)
-        ),
-        *(("page with tabs", each.page, with_tabs) for each in analysis.tabs),
-    ]
-    for what, name, there in named:
-        if name not in there:
-            yield WorkbenchError(
-                f"{analysis.package} names the {what} {name!r:.40}, which is not there.",
-                code="plugin-invalid",
-                where=analysis.package,
-                remedy=did_you_mean(name, there),
-            )
+    for analysis in known:
+        goes_on = (name for each in analysis.goes_on for name in (each.after, each.experiment))
+        asked = (each.experiment for each in analysis.recipes)
+        named = {
+            "experiment": (experiments, [*analysis.results, *asked, *goes_on]),
+            "page with tabs": (with_tabs, [each.page for each in analysis.tabs]),
+        }
+        for what, (there, names) in named.items():
+            for name in names:
+                if name not in there:
+                    yield WorkbenchError(
+                        f"{analysis.package} names the {what} {name!r:.40}, which is not there.",
+                        code="plugin-invalid",
+                        where=analysis.package,
+                        remedy=did_you_mean(name, there),
+                    )
 
 
 def _names(analysis: Analysis) -> set[tuple[str, str]]:
