@@ -154,13 +154,18 @@ def guarded() -> Iterator[None]:
         except WorkbenchError:
             raise
         except Exception as error:
-            logging.getLogger("workbench").exception("a page failed")
-            raise WorkbenchError(
-                f"Internal error in {line_of(error) or 'Workbench'} ({type(error).__name__}).",
-                code="internal",
-                remedy="Reload the page. If the error stays, please report it with the details "
-                "that are printed in the terminal where the app was started.",
-            ) from None
+            raise internal_error(error, "a page failed") from None
+
+
+def internal_error(error: Exception, failed: str) -> WorkbenchError:
+    """Log the details of an unexpected error, and return what the user is told."""
+    logging.getLogger("workbench").error(failed, exc_info=error)
+    return WorkbenchError(
+        f"Internal error in {line_of(error) or 'Workbench'} ({type(error).__name__}).",
+        code="internal",
+        remedy="Reload the page. If the error stays, please report it with the details "
+        "that are printed in the terminal where the app was started.",
+    )
 
 
 def show_error(error: WorkbenchError) -> None:

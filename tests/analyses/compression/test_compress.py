@@ -17,6 +17,7 @@ from tests.models.compression.test_planted import useless
 from workbench.analyses.compression import cost
 from workbench.analyses.compression.experiments import COMPRESS, Compress
 from workbench.analyses.compression.figures import FIGURES
+from workbench.analyses.compression.findings import verdict_of_speedup
 from workbench.analyses.pruning.evaluation import build_evaluation
 from workbench.engine import batch as batches
 from workbench.experiment import Inputs
@@ -172,10 +173,10 @@ def test_faster_needs_an_interval_above_one() -> None:
     twice = cost.judged_together([*alike[:20], cost.speedup(pairs.tolist(), 0)])[-1]
     assert twice["faster"] and twice["lower"] < twice["speedup"] < twice["upper"]
     assert twice["speedup"] == pytest.approx(2, rel=0.1)
-    assert cost.verdict_of(twice) == "supported"
+    assert verdict_of_speedup(twice) == "supported"
     few = cost.judged_together([*alike[:20], cost.speedup(pairs[:5].tolist(), 0)])[-1]
-    assert cost.verdict_of(few) == "undecided", "five rounds cannot show it in 21 measurements"
-    assert cost.verdict_of({**few, "lower": 0.9}) == "not supported"
+    assert verdict_of_speedup(few) == "undecided", "five rounds cannot show it in 21 measurements"
+    assert verdict_of_speedup({**few, "lower": 0.9}) == "not supported"
 
 
 def test_both_models_are_measured_in_one_process(

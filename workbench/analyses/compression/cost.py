@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.findings import Row, Verdict, judged
 from workbench.core.machine import stretch
 from workbench.core.stats import SIGNIFICANT, binomial_p_values, holm, interval_around
 from workbench.engine import batch as batches
@@ -157,11 +156,6 @@ def judged_together(rows: "list[dict[str, Any]]") -> "list[dict[str, Any]]":
         {**row, "p": float(p), "faster": bool(row["lower"] > 1 and p < SIGNIFICANT)}
         for row, p in zip(rows, p_values, strict=True)
     ]
-
-
-def verdict_of(row: Row) -> Verdict:
-    """The verdict on a speedup: undecided if only its corrected p needs more rounds to show it."""
-    return judged(row["faster"], row["faster"] or row["lower"] <= 1)
 
 
 if __name__ == "__main__":

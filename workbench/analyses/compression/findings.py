@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pandas as pd
 
-from workbench.analyses.compression.cost import verdict_of
 from workbench.core.findings import (
     Finding,
     Row,
     Tables,
     Unit,
+    Verdict,
     capital,
     decimal,
     judged,
@@ -139,10 +139,15 @@ def _faster(costs: pd.DataFrame) -> Finding:
         f"{decimal(row['lower'], 2)} to {decimal(row['upper'], 2)}; corrected {p_text(row['p'])})."
     )
     return Finding(
-        claim, row["speedup"], (row["lower"], row["upper"]), 1.0, verdict_of(row), "cost",
+        claim, row["speedup"], (row["lower"], row["upper"]), 1.0, verdict_of_speedup(row), "cost",
         keys_of(row, "method", "amount", "texts"), "speed", measure="largest speedup",
         column="speedup", decided_by="more rounds",
     )  # fmt: skip
+
+
+def verdict_of_speedup(row: Row) -> Verdict:
+    """The verdict on a speedup: undecided if only its corrected p needs more rounds to show it."""
+    return judged(row["faster"], row["faster"] or row["lower"] <= 1)
 
 
 def _combined(tables: Tables, saved: pd.DataFrame) -> Finding:

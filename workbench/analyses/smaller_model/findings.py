@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from workbench.analyses.compression.cost import verdict_of
-from workbench.analyses.compression.findings import fell_further
+from workbench.analyses.compression.findings import fell_further, verdict_of_speedup
 from workbench.core.findings import (
     Finding,
     Row,
@@ -157,7 +156,7 @@ def _speed(costs: pd.DataFrame) -> Finding:
     return Finding(
         f"On this machine the smaller model is {listing(parts)}; the ratio is a median over pairs "
         "of passes.",
-        row["speedup"], (row["lower"], row["upper"]), 1.0, verdict_of(row), "cost",
+        row["speedup"], (row["lower"], row["upper"]), 1.0, verdict_of_speedup(row), "cost",
         keys_of(row, "method", "amount", "texts"), "speed", measure="speed",
         column="speedup", decided_by="more rounds",
     )  # fmt: skip

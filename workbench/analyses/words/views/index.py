@@ -7,7 +7,6 @@ each state of a switch is another model. Costs: reading the texts, and a forward
 them, the first time; then opening the files. The latest indexes are kept open.
 """
 
-import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ import streamlit as st
 
 from workbench.analyses.words.views.choices import Searched
 from workbench.app import cache, choice, foreground
-from workbench.app.text import plain
+from workbench.app.text import internal_error, plain
 from workbench.core.errors import WorkbenchError
 
 if TYPE_CHECKING:
@@ -94,12 +93,7 @@ class Build:
         except WorkbenchError as error:
             self.error = error
         except Exception as error:
-            logging.getLogger("workbench").exception("an index failed")
-            self.error = WorkbenchError(
-                f"Internal error in Workbench ({type(error).__name__}).",
-                code="internal",
-                remedy="Please report it with the details that are printed in the terminal.",
-            )
+            self.error = internal_error(error, "an index failed")
         finally:
             self.ended.set()
 
