@@ -127,6 +127,8 @@ def test_heads_that_matter_are_counted_and_named_the_largest_first() -> None:
     most = found[f"change of {LOSS} without the most needed head"]
     assert "1.2: from 2.00 to 2.60 nats (+0.60, 95 % 0.50 to 0.70; p < 0.01)" in most.claim
     assert "from 50 % to 44 %" in found[RIGHT].claim
+    small = findings_of("head-ablation", ablation((0.02, 0.3), (0.01, 0.3)))
+    assert "from 50.0 % to 49.8 %" in small[RIGHT].claim
     harmful = found["heads without which the loss is lower"]
     assert harmful.verdict == "supported" and "1 of 4 heads (most without 2.2" in harmful.claim
     assert {each.verdict for each in found.values()} == {"supported"}

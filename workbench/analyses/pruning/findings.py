@@ -244,10 +244,11 @@ def head_ablation(tables: Tables) -> Iterator[Finding]:
     if least["delta"] < 0:
         number = sum(bool(row["matters"]) for row in right)
         right_name = measured(tables, _right(tables))
+        digits = int(percent(least["base"]) == percent(least["ablated"]))  # no fall from 6 % to 6 %
         yield _of_ablation(
             f"{right_name[0].upper()}{right_name[1:]} falls most without head "
-            f"{_name(least, several)}: from {percent(least['base'])} to "
-            f"{percent(least['ablated'])} "
+            f"{_name(least, several)}: from {percent(least['base'], digits)} to "
+            f"{percent(least['ablated'], digits)} "
             f"({p_text(least['p_value'])}){_on_few(tables, least)}; the fall is significant for "
             f"{of_all(number, len(right), 'head')}",
             least,
