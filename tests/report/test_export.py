@@ -81,8 +81,9 @@ def test_unknown_names_and_endings_say_what_is_near(run: Run, tmp_path: Path) ->
     with pytest.raises(WorkbenchError, match=r"Did you mean '.png'"):
         export_figure(run, "words", tmp_path / "w.pngg")
     for name in ("word", "w.pdf"):  # the file is not the only thing that may be wrong
-        with pytest.raises(WorkbenchError, match="no table or figure"):
+        with pytest.raises(WorkbenchError, match="no table or figure") as raised:
             export(run, name, tmp_path / "w.pdf")
+        assert str(raised.value.remedy).endswith("Known: words.")  # a table and a figure
     assert list(tmp_path.glob("w.*")) == []
 
 

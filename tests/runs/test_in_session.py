@@ -95,11 +95,16 @@ def test_weights_that_change_during_a_run_give_no_result() -> None:
         wb.run(trains_beside, model=(net, tokenizer))
 
 
-def test_a_run_of_an_opened_model_has_the_name_of_its_folder(tmp_path: Path) -> None:
+def test_a_run_of_an_opened_model_has_the_name_of_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = wb.load(wb.export_model("mini:gpt@random", tmp_path / "small").folder, device="cpu")
     changed = wb.Write("block 1 mlp", 0).into(model)
-    names = [wb.run("profile", model=each, corpus=TEXTS).status.models for each in (model, changed)]
-    assert names == [("small",), ("small (block 1 mlp changed)",)]
+    monkeypatch.chdir(tmp_path.parent)
+    relative = wb.load(f"{tmp_path.name}/small@edit:1.2=0", device="cpu")
+    opened = (model, changed, relative)
+    names = [wb.run("profile", model=each, corpus=TEXTS).status.models for each in opened]
+    assert names == [("small",), ("small (block 1 mlp changed)",), ("small@edit:1.2=0",)]
 
 
 def test_random_numbers_of_the_session_go_on() -> None:

@@ -158,7 +158,7 @@ def guarded() -> Iterator[None]:
 
 
 def internal_error(error: Exception, failed: str) -> WorkbenchError:
-    """Log the details of an unexpected error, and return what the user is told."""
+    """Log the details of an unexpected error, and return what the user reads."""
     logging.getLogger("workbench").error(failed, exc_info=error)
     return WorkbenchError(
         f"Internal error in {line_of(error) or 'Workbench'} ({type(error).__name__}).",

@@ -378,9 +378,9 @@ def _model(
 
     facts = _once(seen, id(source), facts_of_object)
     content_hash, name = facts["content_hash"], _text(source.name)
-    if Path(name).is_absolute():  # of the folder that it was opened from
-        folder, mark, change = name.partition(" (")
-        name = f"{name_of_model(folder)}{mark}{change}"
+    folder, mark, change = name.partition(" (")
+    if Path(name).is_absolute() or is_local(split_ref(folder).source):  # that it was opened from
+        name = f"{name_of_model(absolute(folder))}{mark}{change}"
     _OBJECTS["model", content_hash] = source
     spec = ModelSpec(ref=None, name=name, hash=content_hash, precision=source.precision)
     return spec, {**facts, "name": name}

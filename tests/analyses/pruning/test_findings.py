@@ -127,12 +127,20 @@ def test_heads_that_matter_are_counted_and_named_the_largest_first() -> None:
     most = found[f"change of {LOSS} without the most needed head"]
     assert "1.2: from 2.00 to 2.60 nats (+0.60, 95 % 0.50 to 0.70; p < 0.01)" in most.claim
     assert "from 50 % to 44 %" in found[RIGHT].claim
+    small = findings_of("head-ablation", ablation((0.02, 0.3), (0.01, 0.3)))
+    assert "from 50.0 % to 49.8 %" in small[RIGHT].claim
     harmful = found["heads without which the loss is lower"]
     assert harmful.verdict == "supported" and "1 of 4 heads (most without 2.2" in harmful.claim
     assert {each.verdict for each in found.values()} == {"supported"}
     assert "each puts head 1.2" in (
         found["Spearman correlation of importance and exact ablation"].claim
     )
+
+
+def test_the_most_harmful_head_is_one_whose_change_is_significant() -> None:
+    found = findings_of("head-ablation", ablation((0.2, 0.3), (-0.4, 0.06), (-0.3, 0.02)))
+    claim = found["heads without which the loss is lower"].claim
+    assert "lower without 1 of 3 heads (most without 2.1: −0.30 nats" in claim, claim
 
 
 def test_a_race_says_what_it_left_open() -> None:
@@ -192,7 +200,7 @@ def test_other_replacements_are_counted_too() -> None:
 
 
 def test_a_pair_is_redundant_if_it_costs_more_than_both_heads() -> None:
-    rows = [(0, 0, 0, 1, 0.5, 0.001), (0, 0, 1, 0, -0.5, 0.001), (0, 1, 1, 0, 0.1, 0.6)]
+    rows = [(0, 0, 0, 1, 0.5, 0.001), (0, 0, 1, 0, -0.5, 0.001), (0, 1, 1, 0, 0.9, 0.6)]
     pairs = table(
         "layer_a head_a layer_b head_b interaction p_value", *rows, mode="zero",
         stack_a="encoder", stack_b="encoder", kind_a="self", kind_b="self",

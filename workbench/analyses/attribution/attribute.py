@@ -108,7 +108,9 @@ def attribute(
             the two texts of a pair, else paragraphs between blank lines, else sentences).
         baseline: What stands for an absent unit in methods that replace its vector, such as
             integrated gradients: `mask`, `mean`, `zero` or `pad` (default: the mask piece, else
-            the mean of the embeddings). Leave-one-out and leave-two-out hide or remove it.
+            the mean of the embeddings). Leave-one-out and leave-two-out put the mask piece there;
+            in a model without one, no other piece attends to it, and positions stay (a last word
+            before a next piece is deleted); of a text for ELMo it is deleted.
         measure: `probability` (default), `log-probability` or `logit` of the target. A score of a
             regression has no probability: its `logit` (default) is the score itself.
         max_steps: Maximum number of steps of integrated gradients, or the number of steps of the

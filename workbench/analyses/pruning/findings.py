@@ -244,10 +244,11 @@ def head_ablation(tables: Tables) -> Iterator[Finding]:
     if least["delta"] < 0:
         number = sum(bool(row["matters"]) for row in right)
         right_name = measured(tables, _right(tables))
+        digits = int(percent(least["base"]) == percent(least["ablated"]))  # no fall from 6 % to 6 %
         yield _of_ablation(
             f"{right_name[0].upper()}{right_name[1:]} falls most without head "
-            f"{_name(least, several)}: from {percent(least['base'])} to "
-            f"{percent(least['ablated'])} "
+            f"{_name(least, several)}: from {percent(least['base'], digits)} to "
+            f"{percent(least['ablated'], digits)} "
             f"({p_text(least['p_value'])}){_on_few(tables, least)}; the fall is significant for "
             f"{of_all(number, len(right), 'head')}",
             least,
@@ -314,9 +315,9 @@ def _of_ablation(claim: str, row: Row, measure: str, is_better: bool, enough: bo
 
 
 def _harmful(by_change: Sequence[Row], several: bool, is_better: bool, enough: bool) -> Finding:
-    """The heads without which the loss is lower; the most harmful head comes first."""
+    """The heads without which the loss is lower; `by_change` begins with the most harmful one."""
     harmful = [row for row in by_change if row["delta"] < 0 and row["p_value"] < SIGNIFICANT]
-    first, number = by_change[0], len(by_change)
+    first, number = (harmful or by_change)[0], len(by_change)
     none = capital(of_all(0, number, "head"))
     most = f"{_name(first, several)}: {_shift(first, bare=True)}; {p_text(first['p_value'])}"
     if harmful:
@@ -412,8 +413,8 @@ def _redundant(table: pd.DataFrame, is_better: bool, enough: bool) -> Finding:
     """The pairs of heads that cost more together than both cost alone."""
     mode = table["mode"].iloc[0]
     rows = sorted(rows_of(table[table["mode"] == mode]), key=lambda row: -float(row["interaction"]))
-    first = rows[0]
     redundant = [row for row in rows if row["interaction"] > 0 and row["p_value"] < SIGNIFICANT]
+    first = (redundant or rows)[0]
     sides = [{name: first[f"{name}_{side}"] for name in HEAD} for side in "ab"]
     several = len({row[f"{name}_{side}"] for row in rows for name in HEAD[:2] for side in "ab"}) > 2
     one, other = (_name(side, several) for side in sides)
