@@ -95,7 +95,8 @@ def export(
     ending = user_path(out).suffix.lower()
     as_figure = name not in run.tables or (ending in FIGURE_ENDINGS and ending not in TABLE_ENDINGS)
     figures = drawings(run) if as_figure else {}
-    known, what = {*run.tables, *figures}, f"the run has no table or figure {name!r:.60}."
+    known = list(dict.fromkeys([*run.tables, *figures]))
+    what = f"the run has no table or figure {name!r:.60}."
     require_one_of(name, known, what, code="table-not-found", where=run.name)
     if name in figures:
         return export_figure(run, name, out, columns)
