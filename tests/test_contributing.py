@@ -418,8 +418,8 @@ def test_what_has_a_taken_name_is_refused(
     ("announced", "wrong"),
     [
         ({"results": {"edge-probin": "own:PAGE"}}, "experiment 'edge-probin'.*'edge-probing'"),
-        ({"recipes": (Recipe("long", "", "", "fertility"),)}, "experiment 'fertility'"),
-        ({"goes_on": (GoesOn("train", "fertility", "", ""),)}, "experiment 'fertility'"),
+        ({"recipes": (Recipe("long", "", "", "fertilty"),)}, "experiment 'fertilty'"),
+        ({"goes_on": (GoesOn("train", "fertilty", "", ""),)}, "experiment 'fertilty'"),
         ({"tabs": (Tab("attention", "Own", "own:tab"),)}, "page with tabs 'attention'.* predict"),
     ],
 )
