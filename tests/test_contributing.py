@@ -27,7 +27,7 @@ from workbench.app import navigation
 from workbench.app.frame import home
 from workbench.cli import main
 from workbench.core import analysis
-from workbench.core.analysis import GoesOn, Page, Recipe, Tab
+from workbench.core.analysis import Card, GoesOn, Page, Recipe, Tab
 from workbench.core.findings import check_findings
 from workbench.core.registry import imported
 from workbench.corpora import readers
@@ -73,7 +73,6 @@ def package(tmp_path: Path) -> Path:
 
 SEEN = """
 import json, sys
-from streamlit.testing.v1 import AppTest
 from workbench.app import navigation
 
 drawn = (
@@ -421,6 +420,8 @@ def test_what_has_a_taken_name_is_refused(
         ({"recipes": (Recipe("long", "", "", "fertilty"),)}, "experiment 'fertilty'"),
         ({"goes_on": (GoesOn("train", "fertilty", "", ""),)}, "experiment 'fertilty'"),
         ({"tabs": (Tab("attention", "Own", "own:tab"),)}, "page with tabs 'attention'.* predict"),
+        ({"recipes": (Recipe("long", "", "", "heads", page="prob"),)}, "page 'prob'.*'probing'"),
+        ({"page": Page("own", "Own", "Measure")}, "does not say what draws its page 'own'.*draw="),
     ],
 )
 def test_what_names_an_experiment_or_a_page_that_is_not_there_is_refused(
@@ -431,6 +432,24 @@ def test_what_names_an_experiment_or_a_page_that_is_not_there_is_refused(
     (error,) = analysis._strange(known)
     assert re.search(wrong, str(error), re.DOTALL), error
     assert not [*analysis._strange(known[:-1])]
+
+
+@pytest.mark.parametrize("what", ["experiments", "functions", "commands", "results"])
+@pytest.mark.parametrize("announced", [{"own": print}, {1: "own:OWN"}])
+def test_a_name_or_a_place_that_is_no_string_is_refused(what: str, announced: Any) -> None:
+    with pytest.raises(WorkbenchError, match=f"{what} has a .*both must be strings"):
+        wb.Analysis("own", **{what: announced})
+
+
+def test_what_is_announced_by_a_wrong_type_is_refused() -> None:
+    with pytest.raises(WorkbenchError, match="draw must be a string, not a function"):
+        Tab("predict", "Own", lambda sides: None)  # type: ignore[arg-type]
+    with pytest.raises(WorkbenchError, match="models must be a whole number"):
+        Recipe("long", "", "", "heads", models=("mini:bert",))  # type: ignore[arg-type]
+    with pytest.raises(WorkbenchError, match="order must be a whole number"):
+        Card("Own", "About.", "", "", order="first")  # type: ignore[arg-type]
+    with pytest.raises(WorkbenchError, match="icon must be a string"):
+        GoesOn("train", "heads", "Own", None)  # type: ignore[arg-type]
 
 
 def test_the_names_of_pages_commands_and_functions_of_no_analysis_are_taken() -> None:
