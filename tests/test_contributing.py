@@ -25,6 +25,7 @@ from tests.tiny import tiny_bert
 from workbench import Run, WorkbenchError, read
 from workbench.app import navigation
 from workbench.app.frame import home
+from workbench.app.runs.result_page import ResultPage
 from workbench.cli import main
 from workbench.core import analysis
 from workbench.core.analysis import Card, GoesOn, Page, Recipe, Tab
@@ -450,6 +451,12 @@ def test_what_is_announced_by_a_wrong_type_is_refused() -> None:
         Card("Own", "About.", "", "", order="first")  # type: ignore[arg-type]
     with pytest.raises(WorkbenchError, match="icon must be a string"):
         GoesOn("train", "heads", "Own", None)  # type: ignore[arg-type]
+
+
+def test_a_view_that_is_a_plain_function_is_refused_by_its_name() -> None:
+    with pytest.raises(WorkbenchError, match="the view 'Words' of 'own' is a function") as raised:
+        ResultPage("Own", "", {"Own": "own"}, {"own": {"Words": block}})  # type: ignore[dict-item]
+    assert "View(function)" in raised.value.remedy
 
 
 def test_the_names_of_pages_commands_and_functions_of_no_analysis_are_taken() -> None:
