@@ -15,7 +15,9 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
+import streamlit as st
 import typer
+from streamlit.testing.v1 import AppTest
 from typer.testing import CliRunner
 
 import workbench as wb
@@ -74,6 +76,7 @@ def package(tmp_path: Path) -> Path:
 
 SEEN = """
 import json, sys
+from streamlit.testing.v1 import AppTest
 from workbench.app import navigation
 
 drawn = (
@@ -448,7 +451,7 @@ def test_what_is_announced_by_a_wrong_type_is_refused() -> None:
     with pytest.raises(WorkbenchError, match="models must be a whole number"):
         Recipe("long", "", "", "heads", models=("mini:bert",))  # type: ignore[arg-type]
     with pytest.raises(WorkbenchError, match="order must be a whole number"):
-        Card("Own", "About.", "", "", order="first")  # type: ignore[arg-type]
+        Card("Own", "About.", order="first")  # type: ignore[arg-type]
     with pytest.raises(WorkbenchError, match="icon must be a string"):
         GoesOn("train", "heads", "Own", None)  # type: ignore[arg-type]
 
@@ -457,6 +460,22 @@ def test_a_view_that_is_a_plain_function_is_refused_by_its_name() -> None:
     with pytest.raises(WorkbenchError, match="the view 'Words' of 'own' is a function") as raised:
         ResultPage("Own", "", {"Own": "own"}, {"own": {"Words": block}})  # type: ignore[dict-item]
     assert "View(function)" in raised.value.remedy
+
+
+def test_several_cards_of_one_package_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    cards = (Card("One", "The first."), Card("Two", "The second."))
+    own = wb.Analysis("own", page=Page("words", "Words", draw="views:OWN"), cards=cards)
+    monkeypatch.setattr(home, "analyses", lambda: {"own": own})
+
+    def page() -> None:
+        from workbench.app.frame import home
+
+        home._cards()
+
+    monkeypatch.setattr(navigation, "link", lambda page, label, **look: st.write(label))
+    drawn = AppTest.from_function(page).run()
+    assert not drawn.exception
+    assert [each.value for each in drawn.markdown[:2]] == ["**One**", "**Two**"]
 
 
 def test_the_names_of_pages_commands_and_functions_of_no_analysis_are_taken() -> None:

@@ -136,15 +136,15 @@ class Card:
     Args:
         title: Of the card.
         about: What the page shows.
-        result: The name of the built-in result.
+        result: The name of the built-in result (default: no picture).
         figure: The name of the figure.
         order: Its place.
     """
 
     title: str
     about: str
-    result: str
-    figure: str
+    result: str = ""
+    figure: str = ""
     order: int = 100
 
     def __post_init__(self) -> None:
