@@ -15,7 +15,9 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
+import streamlit as st
 import typer
+from streamlit.testing.v1 import AppTest
 from typer.testing import CliRunner
 
 import workbench as wb
@@ -25,9 +27,10 @@ from tests.tiny import tiny_bert
 from workbench import Run, WorkbenchError, read
 from workbench.app import navigation
 from workbench.app.frame import home
+from workbench.app.runs.result_page import ResultPage
 from workbench.cli import main
 from workbench.core import analysis
-from workbench.core.analysis import GoesOn, Page, Recipe, Tab
+from workbench.core.analysis import Card, GoesOn, Page, Recipe, Tab
 from workbench.core.findings import check_findings
 from workbench.core.registry import imported
 from workbench.corpora import readers
@@ -418,9 +421,11 @@ def test_what_has_a_taken_name_is_refused(
     ("announced", "wrong"),
     [
         ({"results": {"edge-probin": "own:PAGE"}}, "experiment 'edge-probin'.*'edge-probing'"),
-        ({"recipes": (Recipe("long", "", "", "fertility"),)}, "experiment 'fertility'"),
-        ({"goes_on": (GoesOn("train", "fertility", "", ""),)}, "experiment 'fertility'"),
+        ({"recipes": (Recipe("long", "", "", "fertilty"),)}, "experiment 'fertilty'"),
+        ({"goes_on": (GoesOn("train", "fertilty", "", ""),)}, "experiment 'fertilty'"),
         ({"tabs": (Tab("attention", "Own", "own:tab"),)}, "page with tabs 'attention'.* predict"),
+        ({"recipes": (Recipe("long", "", "", "heads", page="prob"),)}, "page 'prob'.*'probing'"),
+        ({"page": Page("own", "Own", "Measure")}, "does not say what draws its page 'own'.*draw="),
     ],
 )
 def test_what_names_an_experiment_or_a_page_that_is_not_there_is_refused(
@@ -431,6 +436,46 @@ def test_what_names_an_experiment_or_a_page_that_is_not_there_is_refused(
     (error,) = analysis._strange(known)
     assert re.search(wrong, str(error), re.DOTALL), error
     assert not [*analysis._strange(known[:-1])]
+
+
+@pytest.mark.parametrize("what", ["experiments", "functions", "commands", "results"])
+@pytest.mark.parametrize("announced", [{"own": print}, {1: "own:OWN"}])
+def test_a_name_or_a_place_that_is_no_string_is_refused(what: str, announced: Any) -> None:
+    with pytest.raises(WorkbenchError, match=f"{what} has a .*both must be strings"):
+        wb.Analysis("own", **{what: announced})
+
+
+def test_what_is_announced_by_a_wrong_type_is_refused() -> None:
+    with pytest.raises(WorkbenchError, match="draw must be a string, not a function"):
+        Tab("predict", "Own", lambda sides: None)  # type: ignore[arg-type]
+    with pytest.raises(WorkbenchError, match="models must be a whole number"):
+        Recipe("long", "", "", "heads", models=("mini:bert",))  # type: ignore[arg-type]
+    with pytest.raises(WorkbenchError, match="order must be a whole number"):
+        Card("Own", "About.", order="first")  # type: ignore[arg-type]
+    with pytest.raises(WorkbenchError, match="icon must be a string"):
+        GoesOn("train", "heads", "Own", None)  # type: ignore[arg-type]
+
+
+def test_a_view_that_is_a_plain_function_is_refused_by_its_name() -> None:
+    with pytest.raises(WorkbenchError, match="the view 'Words' of 'own' is a function") as raised:
+        ResultPage("Own", "", {"Own": "own"}, {"own": {"Words": block}})  # type: ignore[dict-item]
+    assert "View(function)" in raised.value.remedy
+
+
+def test_several_cards_of_one_package_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    cards = (Card("One", "The first."), Card("Two", "The second."))
+    own = wb.Analysis("own", page=Page("words", "Words", draw="views:OWN"), cards=cards)
+    monkeypatch.setattr(home, "analyses", lambda: {"own": own})
+
+    def page() -> None:
+        from workbench.app.frame import home
+
+        home._cards()
+
+    monkeypatch.setattr(navigation, "link", lambda page, label, **look: st.write(label))
+    drawn = AppTest.from_function(page).run()
+    assert not drawn.exception
+    assert [each.value for each in drawn.markdown[:2]] == ["**One**", "**Two**"]
 
 
 def test_the_names_of_pages_commands_and_functions_of_no_analysis_are_taken() -> None:

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from random import Random
 from typing import Any, get_type_hints
@@ -21,6 +22,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.registry import Placed
 from workbench.experiment import definition as declaring
 from workbench.experiment.definition import (
+    ARGUMENTS,
     EXPERIMENTS,
     Demo,
     Experiment,
@@ -147,6 +149,16 @@ def test_settings_whose_defaults_are_refused_are_a_mistake_of_the_declaration() 
 
     with pytest.raises(WorkbenchError, match="with its defaults, words is 0: input should be"):
         replace(declared(run=answer), settings=Counting)
+
+
+def test_a_setting_that_could_not_be_given_is_a_mistake_of_the_declaration() -> None:
+    class Seeded(Settings):
+        seed: int = Field(1, description="Of a sample.")
+
+    with pytest.raises(WorkbenchError, match="a setting is named 'seed', which is an argument of"):
+        replace(declared(run=answer), settings=Seeded)
+    public = set(signature(wb.run).parameters) - {"objective", "settings"}
+    assert public == set(ARGUMENTS), "a training has an objective as a setting"
 
 
 @pytest.mark.parametrize(

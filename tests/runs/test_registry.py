@@ -63,7 +63,7 @@ def test_an_unknown_name_and_a_package_at_fault_are_one_sentence() -> None:
     [
         ("no_such_module:EXPERIMENT", "No module named 'no_such_module'"),
         ("workbench_steps:NOTHING", "cannot import name 'NOTHING'"),
-        ("workbench_steps:Steps", "not a Experiment"),
+        ("workbench_steps:Steps", "no Experiment"),
     ],
 )
 def test_a_broken_entry_point_is_named_and_harms_no_other(  # type: ignore[no-untyped-def]

@@ -105,6 +105,9 @@ class Tab:
     order: int = 100
     experiments: Mapping[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 @dataclass(frozen=True)
 class GoesOn:
@@ -122,6 +125,9 @@ class GoesOn:
     label: str
     icon: str
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 @dataclass(frozen=True)
 class Card:
@@ -130,16 +136,19 @@ class Card:
     Args:
         title: Of the card.
         about: What the page shows.
-        result: The name of the built-in result.
+        result: The name of the built-in result (default: no picture).
         figure: The name of the figure.
         order: Its place.
     """
 
     title: str
     about: str
-    result: str
-    figure: str
+    result: str = ""
+    figure: str = ""
     order: int = 100
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True)
@@ -189,6 +198,9 @@ class Recipe:
     figure: Home = ""
     page: str = ""
     order: int = 100
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True)
@@ -241,6 +253,16 @@ class Analysis:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        for what in ("experiments", "functions", "commands", "results"):
+            for name, home in getattr(self, what).items():
+                if not (isinstance(name, str) and isinstance(home, str)):
+                    raise WorkbenchError(
+                        f"{what} has a {type(home).__name__} for {name!r:.40}, where both must be "
+                        "strings.",
+                        code="wrong-type",
+                        where="wb.Analysis",
+                        remedy='Write name: "module:attribute", the module within the package.',
+                    )
 
     def home(self, home: Home) -> str:
         """Return "module:attribute" with the full name of the module; ":attribute" is its own."""
@@ -342,15 +364,26 @@ def _ours() -> set[tuple[str, str]]:
 
 
 def _strange(known: Collection[Analysis]) -> Iterator[WorkbenchError]:
-    """Errors for the experiments and pages that packages name, and that nobody announces."""
+    """Errors for what packages name and nobody announces, and for pages that nothing draws."""
     experiments = {name for each in known for name in each.experiments}
     with_tabs = {page.name for each in known for page in _pages(each) if page.has_tabs}
+    there_are = {*OURS["page"], *(page.name for each in known for page in _pages(each))}
     for analysis in known:
+        own = not is_built_in(analysis.package)  # others draw a file, and may lack a deleted page
+        for page in _pages(analysis):
+            if own and not page.draw:
+                yield WorkbenchError(
+                    f"{analysis.package} does not say what draws its page {page.name!r:.40}.",
+                    code="plugin-invalid",
+                    where=analysis.package,
+                    remedy='Give the Page draw="module:attribute": a ResultPage or a function.',
+                )
         goes_on = (name for each in analysis.goes_on for name in (each.after, each.experiment))
         asked = (each.experiment for each in analysis.recipes)
         named = {
             "experiment": (experiments, [*analysis.results, *asked, *goes_on]),
             "page with tabs": (with_tabs, [each.page for each in analysis.tabs]),
+            "page": (there_are, [each.page for each in analysis.recipes if own and each.page]),
         }
         for what, (there, names) in named.items():
             for name in names:

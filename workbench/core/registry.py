@@ -67,7 +67,7 @@ class Registry(Mapping[str, T], Generic[T]):
         value = imported(self.homes[name], f"{self.what} {name!r}")
         if not isinstance(value, self.kind):
             raise WorkbenchError(
-                f"{self.what} {name!r} is a {type(value).__name__}, not a {self.kind.__name__}.",
+                f"{self.what} {name!r} is a {type(value).__name__}, no {self.kind.__name__}.",
                 code="plugin-invalid",
                 where=self.homes[name],
                 remedy="Fix the package that provides it.",

@@ -44,6 +44,9 @@ TRAIN = ("train",)  # the splits to train a model on
 HEAD = ("stack", "kind", "layer", "head")  # the columns that identify the head of a row
 QUICK, STANDARD, FULL = PRESETS = ("Quick", "Standard", "Full")
 QUICK_SENTENCES = 200  # of the preset Quick, unless an experiment declares others
+ARGUMENTS = (  # of `wb.run`: a setting of such a name could not be given
+    "experiment", "model", "corpus", "split", "seed", "device", "precision", "wait", "progress",
+)  # fmt: skip
 
 
 # In the place of pydantic's own messages, by the type of the mistake.
@@ -561,6 +564,11 @@ class Experiment(Generic[S]):
                 wrong.append(f"with its defaults, {error.what.removesuffix('.')}")
             else:
                 wrong += self._wrong_presets()
+            wrong += [
+                f"a setting is named {name!r}, which is an argument of wb.run"
+                for name in self.settings.model_fields
+                if name in ARGUMENTS
+            ]
         if self.split not in ("all", "held-out", "train"):
             wrong.append(f"split is {self.split!r:.40}, not all, held-out or train")
         wrong += [

@@ -133,10 +133,10 @@ def _look(typed: str) -> None:
 def _cards() -> None:
     """Draw the cards; a click anywhere on one follows its link."""
     cards = _announced()
-    for column, (page, card) in zip(
-        st.columns(len(cards), gap="medium") if cards else (), cards, strict=True
+    for n, (column, (page, card)) in enumerate(
+        zip(st.columns(len(cards), gap="medium") if cards else (), cards, strict=True)
     ):
-        card_box = column.container(height="stretch", key=f"card {page}", gap="xsmall")
+        card_box = column.container(height="stretch", key=f"card {n} {page}", gap="xsmall")
         with card_box, guarded():  # code of a package may be wrong
             query = choice.in_url_of_results()
             navigation.link(page, f"**{card.title}**", query_params=query)

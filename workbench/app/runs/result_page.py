@@ -16,6 +16,7 @@ import streamlit as st
 from workbench.app import tables_and_figures
 from workbench.app.runs import context, export, new_run, next_steps, result, run_form, run_view
 from workbench.app.text import errors_shown, guarded
+from workbench.core.errors import WorkbenchError
 from workbench.experiment.definition import EXPERIMENTS, Experiment
 
 if TYPE_CHECKING:
@@ -106,6 +107,18 @@ class ResultPage:
     draw_below: Callable[[], None] = lambda: None
     ahead: Callable[["Run"], None] = tables_and_figures.draw_ahead
     on_question: Callable[[str], None] | None = None
+
+    def __post_init__(self) -> None:
+        for experiment, views in self.views.items():
+            for label, view in views.items():
+                if not isinstance(view, View):
+                    raise WorkbenchError(
+                        f"the view {label!r:.40} of {experiment!r:.40} is a "
+                        f"{type(view).__name__}, not a View.",
+                        code="wrong-type",
+                        where=f"ResultPage {self.title!r:.40}",
+                        remedy="Write View(function), or figure_view(…) for a figure of the run.",
+                    )
 
     def page(self) -> None:
         """Draw the page."""
