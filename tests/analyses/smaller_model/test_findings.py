@@ -56,6 +56,14 @@ def test_of_groups_with_the_same_p_the_one_that_fell_furthest_is_named() -> None
     assert lost.verdict == "not supported" and "nearest: “delivery” (class)" in lost.claim
 
 
+def test_a_class_that_fell_further_is_said_to_be_a_class() -> None:
+    found = tables()
+    short = found["lost"].assign(group="short texts", kind="length", p=0.03)
+    found["lost"] = pd.concat([short, found["lost"].assign(group="account")])
+    claim = findings_of("smaller-model", found)["fell further"].claim
+    assert claim.startswith("Short texts and “account” (class) fell significantly further")
+
+
 def test_what_falls_short_is_said() -> None:
     nearest = findings_of("smaller-model", tables(0.85, 0.95, chosen=False))["smaller model"]
     assert nearest.verdict == "not supported" and "Nothing can be cut" in nearest.claim

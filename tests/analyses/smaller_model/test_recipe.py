@@ -6,6 +6,7 @@ twin needs all of its parts, and a classifier that has learnt nothing has no sco
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.findings import findings_of
 from tests.judges.odd import Quiet, run_here
 from tests.models import headed
 from tests.models.compression.test_planted import useless
+from workbench.analyses.compression.lost import FEWEST
 from workbench.analyses.smaller_model import recipe
 from workbench.analyses.smaller_model.experiments import SMALLER_MODEL, SmallerModel, kept_share
 from workbench.analyses.smaller_model.figures import FIGURES
@@ -246,3 +248,18 @@ def test_unbalanced_classes_have_another_score(tmp_path: Path) -> None:
     metric, why = recipe._metric(split, settings)
     assert metric == "f1" and "macro F1" in why and "'a'" in why
     assert recipe._metric(split, SmallerModel(metric="accuracy"))[1] == ""
+
+
+def test_classes_that_were_not_tested_for_what_they_lost_are_named(tmp_path: Path) -> None:
+    rows = [{"text": f"A text, number {n}.", "topic": "rare" if n % 20 == 0 else "ab"[n % 2]}
+            for n in range(400)]  # fmt: skip
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    corpus = wb.read(tmp_path / "a.jsonl")
+    task = recipe.task_of(corpus, "", "")
+    split = recipe.split_of(corpus, task, None, 0, SmallerModel().sizes)
+    number = [task.names[place] for place in split.test.gold].count("rare")
+    assert number < FEWEST
+    why = recipe._too_few(split)
+    assert f": “rare” ({number}). " in why and "of test" in why
+    enough = replace(split, test=replace(split.test, gold=(0, 1, 2) * FEWEST))
+    assert recipe._too_few(enough) == ""

@@ -169,9 +169,12 @@ def _lost(table: pd.DataFrame) -> Finding:
         f"{shown(row['rest'], 'points')} (difference 95 % "
         f"{span(row['lower'], row['upper'], 'points')}; {p_text(row['p'])})"
     )
+    names = [
+        each["group"] if each["kind"] == "length" else f"“{each['group']}” ({each['kind']})"
+        for each in rows_of(further)
+    ]
     claim = (
-        f"{capital(listing(list(further['group']), 5))} fell significantly further than the rest: "
-        f"{group}."
+        f"{capital(listing(names, 5))} fell significantly further than the rest: {group}."
         if len(further)
         else "No class, length or label fell significantly further than the rest; nearest: "
         f"{group}."

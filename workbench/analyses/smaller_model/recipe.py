@@ -23,7 +23,7 @@ import pandas as pd
 
 from workbench.analyses.compression import compress, cost
 from workbench.analyses.compression.experiments import Compress
-from workbench.analyses.compression.lost import lost
+from workbench.analyses.compression.lost import FEWEST, lost
 from workbench.analyses.compression.scores import text_items
 from workbench.analyses.pruning.evaluation import Evaluation, TextScores
 from workbench.analyses.smaller_model.experiments import ORIGINAL, SMALLER, SmallerModel
@@ -39,7 +39,7 @@ from workbench.analyses.transfer.trainer import Plan, guessed, own_weights, trai
 from workbench.core.arrays import Floats
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import folder_or_temporary, read_json, write_atomically
-from workbench.core.findings import percent
+from workbench.core.findings import listing, percent
 from workbench.core.metrics import spelt
 from workbench.core.stats import interval_around, resampled
 from workbench.corpora.encode import encode
@@ -550,3 +550,24 @@ def _caveats(bench: Bench, state: State, learned: bool) -> Iterator[str]:
             f"of {bench.split.chosen_by}, whose share is therefore too high on average; that on "
             f"{bench.split.scored} is not."
         )
+    if state.rows and (why := _too_few(bench.split)):
+        yield why
+
+
+def _too_few(split: Split) -> str:
+    """Which classes have too few texts to be tested for what they lost."""
+    if split.task.kind != "class":
+        return ""
+    counts = Counter(split.test.gold)
+    rare = [
+        f"“{name}” ({counts[place]})"
+        for place, name in enumerate(split.task.names)
+        if counts[place] < FEWEST
+    ]
+    if not rare:
+        return ""
+    return (
+        f"Classes with too few texts of {split.scored} to tell whether they fell further than the "
+        f"rest ({FEWEST} are needed): {listing(rare, 5)}. Score both models on more of such texts "
+        "(workbench run errors)."
+    )
