@@ -1,7 +1,8 @@
 """The path of an engineer: from a bare encoder and a table to a pruned folder, in five commands.
 
-The last process opens the folder with plain transformers alone. By day the encoder is small and
-already knows its language; with `-m slow` one of real shape, as AutoModel saves it.
+The last process opens the folder with plain transformers alone. The encoder is small and already
+knows its language, or one of real shape, as AutoModel saves it. By day the steps are tried apart:
+`test_objectives.py` and `test_elsewhere.py`, and the tests of fine-tuning and of pruning.
 """
 
 import csv
@@ -111,6 +112,7 @@ def walked(
     assert "AutoModelForSequenceClassification" in card
 
 
+@pytest.mark.slow
 def test_five_commands_lead_to_a_smaller_model(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
