@@ -8,13 +8,14 @@ import pytest
 import workbench as wb
 from tests.composition.producers import PRIMER
 from tests.composition.test_matrix import EXPERIMENT_SETTINGS, corpus_of, home  # noqa: F401
+from tests.night import mostly
 from workbench import WorkbenchError
 from workbench.models.net_parts import probe
 
 EDIT = "mini:bert@edit:1.mlp=0.5,3.2=0"
 EDIT_OF_HEAD = "mini:bert@edit:3.2=0"
-SLOW = ("attribution", "contributions", "edge-probing", "finetune", "head-pruning",
-        "neighbours", "geometry")  # fmt: skip
+TAKERS = ("heads", "lens", "minimal-pairs", "patching", "attribution", "contributions",
+          "edge-probing", "finetune", "head-pruning", "neighbours", "geometry")  # fmt: skip
 
 
 def run(name: str, model: wb.Model | str, **more: Any) -> wb.Run:
@@ -26,16 +27,7 @@ def run(name: str, model: wb.Model | str, **more: Any) -> wb.Run:
 
 
 @pytest.mark.usefixtures("home")
-@pytest.mark.parametrize(
-    "name",
-    [
-        "heads",
-        "lens",
-        "minimal-pairs",
-        "patching",
-        *(pytest.param(e, marks=pytest.mark.slow) for e in SLOW),
-    ],
-)
+@pytest.mark.parametrize("name", mostly(TAKERS, "minimal-pairs"))
 def test_an_experiment_takes_a_model_with_an_edit(name: str) -> None:
     found = run(name, EDIT)
     again = wb.open_run(found.name)

@@ -13,22 +13,18 @@ import pytest
 import workbench as wb
 from tests.composition import two_heads
 from tests.composition.two_heads import FORMS, OF_CLASS, OF_PIECES
+from tests.night import mostly
 
 EXPECTED = {"": (OF_CLASS, "class", "parity"), "language-model": (OF_PIECES, "masked", "masked")}
-CASES = [
-    pytest.param(form, objective, id=f"{form}-{objective or 'default'}")
-    for form in FORMS
-    for objective in EXPECTED
-]
 
 
-@pytest.fixture(scope="module", params=list(FORMS))
+@pytest.fixture(scope="module", params=mostly(FORMS, "standard"))
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     return two_heads.saved(request.param, tmp_path_factory.mktemp("model") / request.param)
 
 
 @pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _home(tmp_path: Path, undrawn: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
 
@@ -60,7 +56,7 @@ def only(table: pd.DataFrame, column: str, expected: tuple[int, int], share: flo
     assert all(v < share * values[expected] for head, v in values.items() if head != expected)
 
 
-@pytest.mark.parametrize("objective", EXPECTED)
+@pytest.mark.parametrize("objective", mostly(EXPECTED, ""))
 def test_importance_and_ablation_find_the_head(folder: str, objective: str) -> None:
     expected = EXPECTED[objective][0]
     found = run("head-ablation", folder, objective)
@@ -103,7 +99,7 @@ def test_patching_finds_the_head(folder: str, objective: str) -> None:
     only(found.table, "effect", expected)
 
 
-@pytest.mark.parametrize("objective", EXPECTED)
+@pytest.mark.parametrize("objective", mostly(EXPECTED, ""))
 def test_attribution_and_contributions_find_the_head(folder: str, objective: str) -> None:
     expected = EXPECTED[objective][0]
     model = wb.load(folder, device="cpu", objective=objective)
