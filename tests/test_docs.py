@@ -8,12 +8,14 @@ from tests import examples
 from tests.examples import PAGES, ROOT
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
-# A second and more without their slow examples: with -m slow. Tests of what they show are by day.
+# These take longest without their slow examples: with -m slow. Tests of what they show are by day.
 LONG = {
     ROOT / "docs" / page
     for page in (
-        "analyses/compress.md", "analyses/contributions.md", "analyses/neighbours.md",
-        "guides/predictions.md", "how-to/edits.md", "how-to/notebook.md", "how-to/own-model.md",
+        "analyses/compress.md", "analyses/contributions.md", "analyses/lens.md",
+        "analyses/neighbours.md", "analyses/patching.md", "analyses/retrieve.md",
+        "analyses/tokenization.md", "guides/predictions.md", "guides/words.md",
+        "how-to/edits.md", "how-to/notebook.md", "how-to/own-model.md",
         "how-to/runs.md", "how-to/states.md",
     )
 }  # fmt: skip
