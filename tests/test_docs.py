@@ -13,7 +13,8 @@ LONG = {
     ROOT / "docs" / page
     for page in (
         "analyses/compress.md", "analyses/contributions.md", "analyses/lens.md",
-        "analyses/neighbours.md", "analyses/patching.md", "analyses/retrieve.md",
+        "analyses/neighbours.md", "analyses/patching.md", "analyses/predict.md",
+        "analyses/retrieve.md",
         "analyses/tokenization.md", "guides/predictions.md", "guides/words.md",
         "how-to/edits.md", "how-to/notebook.md", "how-to/own-model.md",
         "how-to/runs.md", "how-to/states.md",

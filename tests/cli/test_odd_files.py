@@ -74,7 +74,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "compare": ("runs", "compare", "{one}", "{other}"),
     "export a table": ("export", "{one}", "words", "--out", "words.csv"),
     "export a figure": ("export", "{one}", "bars", "--out", "bars.html"),
-    "report": ("report", "{one}", "--out", "report.zip"),
+    "report": ("report", "{one}", "--out", "report.html"),
     "resume": ("runs", "resume", "{one}"),  # last: it may mend the run
 }
 

@@ -117,7 +117,7 @@ def test_attribution_and_contributions_find_the_head(folder: str, objective: str
     only(parts, "contribution", expected)
 
 
-@pytest.mark.parametrize("objective", EXPECTED)
+@pytest.mark.parametrize("objective", mostly(EXPECTED, ""))
 def test_the_lens_reads_the_objective(folder: str, objective: str) -> None:
     """Both heads are in the first block: the embeddings predict nothing, every later layer all."""
     found = run("lens", folder, objective, random_models=0, sublayers=False)

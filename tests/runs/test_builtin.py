@@ -288,20 +288,6 @@ def assert_equal(run: Run, tables: Mapping[str, pd.DataFrame]) -> None:
         assert run.tables[name].attrs == table.attrs
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_one_computed_again_is_the_same() -> None:
-    run = builtin_run("minimal-pairs-mini-gpt")
-    (model,), (corpus,) = run.spec.models, run.spec.corpora
-    again = wb.run(
-        run.spec.experiment,
-        model=wb.load(str(model.ref), device="cpu"),
-        corpus=wb.read(str(corpus.ref)),
-        **run.settings,
-    )
-    assert_equal(run, again.tables)
-    assert [each.claim for each in again.findings] == [each.claim for each in run.findings]
-
-
 @pytest.mark.slow
 @each
 def test_each_computed_again_is_the_same(run: Run, tmp_path: Path) -> None:
