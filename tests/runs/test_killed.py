@@ -156,7 +156,7 @@ def kill_workers(asked: Spec, right: dict[str, bytes], times: int, draw: random.
     assert contents(done(asked)) == right
 
 
-@pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [2, pytest.param(100, marks=pytest.mark.slow)])
 def test_who_asks_killed_while_starting(
     asked: Spec, right: dict[str, bytes], watched: Reader, times: int
 ) -> None:
@@ -242,7 +242,7 @@ def test_who_asks_while_a_killed_worker_is_dying_waits_for_it_and_goes_on(asking
     await_free(run)
     lock = locks.take(run.path / status.LOCK)
     assert lock is not None and status.read(run.path).state == "running"  # type: ignore[union-attr]
-    threading.Timer(0.5, os.close, [lock]).start()
+    threading.Timer(0.2, os.close, [lock]).start()
     again = done(asked)
     assert again.status.attempt == 2
     assert len(logged(again)) == 6, "no step was computed twice"

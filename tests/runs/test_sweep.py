@@ -22,30 +22,35 @@ def swept(settings: dict[str, Any] | None = None, **options: Any) -> Run:
     return start_sweep("steps", [], [], settings or {}, options, share=True)
 
 
+def here() -> Any:
+    """The experiment, of no package: it is run in this process."""
+    return replace(wb.experiments()["steps"], name="steps-here")
+
+
 def test_two_dimensions_are_gathered_with_their_values_in_front() -> None:
-    run = finished(swept({"rows": 3}, steps=["1", "2"], seed=["0"]))
-    assert run.status.state == "done", run.status.failure
+    asked: dict[str, Any] = {"rows": 3, "steps": [1, 2]}
+    run = wb.sweep(here(), **asked, seed=[0])
     # asked again it is answered from disk; a larger one computes only what is new
-    assert swept({"rows": 3}, steps=["1", "2"], seed=["0"]).status == run.status
+    assert wb.sweep(here(), **asked, seed=[0]).status == run.status
     before = {run.name: now.ended for run, now in all_runs()}
-    run = finished(swept({"rows": 3}, steps=["1", "2"], seed=["0", "1"]))
-    assert run.status.state == "done" and len(run.tables["sums"]) == 6
+    run = wb.sweep(here(), **asked, seed=[0, 1])
+    assert len(run.tables["sums"]) == 6
     after = {run.name: now.ended for run, now in all_runs()}
     assert before.items() <= after.items() and len(after) == len(before) + 3
     table = run.tables["values"]
-    assert list(table.columns) == ["steps", "seed", "step", "n", "value"]
-    assert table.attrs["keys"] == ["steps", "seed", "step", "n"]
-    assert table[["steps", "seed"]].drop_duplicates().to_numpy().tolist() == [
-        [1, 0], [1, 1], [2, 0], [2, 1]
+    assert list(table.columns) == ["seed", "steps", "step", "n", "value"]
+    assert table.attrs["keys"] == ["seed", "steps", "step", "n"]
+    assert table[["seed", "steps"]].drop_duplicates().to_numpy().tolist() == [
+        [0, 1], [0, 2], [1, 1], [1, 2]
     ]  # fmt: skip
-    alone = finished(launch.start(run.spec.parts[3])).tables["values"]
+    alone = wb.run(here(), rows=3, steps=2, seed=1).tables["values"]
     part = table[(table["steps"] == 2) & (table["seed"] == 1)].reset_index(drop=True)
     assert part[list(alone.columns)].equals(alone)
     assert run.caveats == Run(run.path.parent / run.spec.parts[0].name).caveats
     # and the gathered tables are the same when gathered again
     first = contents(run)
     remove(run)
-    assert contents(finished(swept({"rows": 3}, steps=["1", "2"], seed=["0", "1"]))) == first
+    assert contents(wb.sweep(here(), **asked, seed=[0, 1])) == first
 
 
 def test_it_has_the_numbers_of_its_runs_by_group_and_a_figure(tmp_path: Path) -> None:
@@ -66,11 +71,6 @@ def test_it_has_the_numbers_of_its_runs_by_group_and_a_figure(tmp_path: Path) ->
     assert all(each in run.findings[0].claim and each in repr(run) for each in corpora)
 
 
-def here() -> Any:
-    """The experiment, of no package: it is run in this process."""
-    return replace(wb.experiments()["steps"], name="steps-here")
-
-
 def test_a_caveat_of_some_parts_says_of_which() -> None:
     run = wb.sweep(here(), steps=1, loud=[True, False])
     texts = [caveat.text for caveat in run.caveats]
@@ -78,7 +78,9 @@ def test_a_caveat_of_some_parts_says_of_which() -> None:
 
 
 def test_a_part_that_fails_is_named_and_the_others_are_kept() -> None:
-    run = finished(swept(mood=["well", "raises"]))
+    with pytest.raises(WorkbenchError, match="1 of 2 runs"):
+        wb.sweep(here(), mood=["well", "raises"])
+    (run,) = (run for run, _ in all_runs() if run.spec.sweep)
     failure = run.status.failure
     assert run.status.state == "failed" and failure
     well, raises = (Run(run.path.parent / part.name) for part in run.spec.parts)
