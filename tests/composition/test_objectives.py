@@ -70,7 +70,7 @@ def test_importance_and_ablation_find_the_head(folder: str, objective: str) -> N
 @pytest.mark.parametrize("objective", ["", pytest.param("language-model", marks=pytest.mark.slow)])
 def test_gates_and_pruning_keep_the_head(folder: str, objective: str) -> None:
     expected = EXPECTED[objective][0]
-    gates = run("head-gates", folder, objective, budgets=(0.125,), lambdas=(), steps=30)
+    gates = run("head-gates", folder, objective, budgets=(0.125,), lambdas=(), steps=15)
     kept = gates.tables["gates"].query("kept")
     assert [head_of(row) for _, row in kept.iterrows()] == [expected]
     pruned = run(
