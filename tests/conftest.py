@@ -16,7 +16,7 @@ from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 from tests import not_tested, warm
-from workbench.runs import launch, run
+from workbench.runs import launch, run, subruns
 from workbench.runs.processes import forked_call, starter
 
 # Before anything imports torch or a tokenizer: two cores must serve every process.
@@ -174,6 +174,7 @@ def _workers_are_forked() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         warm.fork_workers(patch)
         patch.setattr(launch, "EVERY", 0.02)  # such a run takes less than the pause between looks
+        patch.setattr(subruns, "EVERY", 0.02)
         yield
 
 

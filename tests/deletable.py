@@ -20,10 +20,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from workbench.core.analysis import Analysis, analyses, pages
 
@@ -32,9 +31,7 @@ COPIED = (  # of the repository, with their times, by which caches are valid
     "workbench", "pages", "static", "tests", ".streamlit", ".mypy_cache",
     "lm_workbench.py", "streamlit_app.py", "pyproject.toml", "README.md", "LICENSE",
 )  # fmt: skip
-UNREAD = {"tests", ".mypy_cache"}  # by the quick ones
 AT_ONCE = 2  # checks side by side
-QUICK = ("imports", "experiments")  # by day; `tests/test_floors.py` has the imports of all by name
 LINTED = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 IMPORTED = """
 import importlib, pkgutil, sys
@@ -88,9 +85,9 @@ def parts_of(analysis: Analysis) -> Iterable[str]:
             yield f"pages/{page.name}.py"
 
 
-def without(gone: Iterable[Analysis], tree: Path, parts: Iterable[str] = COPIED) -> None:
+def without(gone: Iterable[Analysis], tree: Path) -> None:
     """Copy what the checks need of the repository, without these analyses."""
-    for part in parts:
+    for part in COPIED:
         if (ROOT / part).is_dir():
             shutil.copytree(ROOT / part, tree / part)
         elif (ROOT / part).is_file():
@@ -101,32 +98,13 @@ def without(gone: Iterable[Analysis], tree: Path, parts: Iterable[str] = COPIED)
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
-def _forked(program: str, tree: Path, around: Mapping[str, Any]) -> tuple[str, str]:
-    """What a program prints, in a process that has imported torch and others, but not Workbench."""
-    from tests import warm
-
-    with tempfile.TemporaryFile("w+") as output:
-        program = warm.FORGETS + program
-        process = warm.start("-c", program, output=output.fileno(), folder=tree, **around)
-        process.join()
-        output.seek(0)
-        printed = output.read()
-    return printed, printed[-3000:] if process.exitcode else ""
-
-
-def faults_without(
-    name: str, only: Collection[str] | None = None, is_forked: bool = False
-) -> list[str]:
-    """What is wrong in a repository without this analysis, by all checks or by those named.
-
-    With `is_forked` all modules are imported in a process of `tests.warm`, which is quicker.
-    """
+def faults_without(name: str) -> list[str]:
+    """What is wrong in a repository without this analysis."""
     gone = gone_with(name)
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
         tree.mkdir()
-        quick = only is not None and set(only) <= {*QUICK}  # these check no types and no tests
-        without(gone, tree, [part for part in COPIED if part not in UNREAD or not quick])
+        without(gone, tree)
         around = {
             **os.environ,
             "PYTHONPATH": str(tree),
@@ -137,8 +115,6 @@ def faults_without(
 
         def said(command: tuple[str, ...]) -> tuple[str, str]:
             """What a command prints; and if it fails, how."""
-            if is_forked and command == ("-c", IMPORTED):
-                return _forked(IMPORTED, tree, around)
             done = subprocess.run(
                 [sys.executable, *command], cwd=tree, env=around, capture_output=True, text=True
             )
@@ -153,7 +129,6 @@ def faults_without(
             "experiments": ("-m", "workbench", "experiments", "--json"),
             "demo": ("-c", DEMO),
         }
-        commands = {what: how for what, how in commands.items() if only is None or what in only}
         with ThreadPoolExecutor(AT_ONCE) as workers:
             printed = dict(zip(commands, workers.map(said, commands.values()), strict=True))
     wrong = {what: failed for what, (_, failed) in printed.items()}
@@ -163,7 +138,7 @@ def faults_without(
         expected = {e for each in analyses().values() for e in each.experiments} - removed
         if there != expected:
             wrong["experiments"] = f"listed: {sorted(there ^ expected)}"
-    if "pages" in printed and not wrong["pages"]:
+    if not wrong["pages"]:
         drawn = printed["pages"][0]
         wrong["pages"] = "" if drawn.strip().endswith("{}") else drawn
     return [f"{what}: {how}" for what, how in wrong.items() if how]

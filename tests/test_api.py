@@ -14,6 +14,7 @@ import pytest
 
 import workbench as wb
 from tests.examples import site_hooks
+from tests.night import mostly
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 
@@ -21,6 +22,29 @@ NAMES = [  # not those of other packages that are installed here
     name for name in wb.__all__ if (wb.home_of(name) or "").startswith("workbench.")
 ]
 HOMES = re.findall(r"^::: (\S+)$", site_hooks().python_api(), re.MULTILINE)  # of the reference
+# Their examples take longest. By day the functions are tested in `tests/`, as the rest.
+LONG = {
+    "workbench.Write", "workbench.analyses.steering.erase.Erased", "workbench.compare",
+    "workbench.analyses.training.callback.callback", "workbench.export", "workbench.read",
+    "workbench.report.write_report", "workbench.run", "workbench.sweep", "workbench.train",
+    "workbench.analyses.words.senses.Senses",
+    "workbench.analyses.words.tokenizations.Tokenizations",
+    "workbench.analyses.lenses.lens.LensReading",
+    "workbench.analyses.attention.grids.Grid", "workbench.analyses.patching.patch.Patching",
+    "workbench.analyses.words.neighbours.Neighbours",
+    "workbench.analyses.attribution.attribute.Explanation", "workbench.write",
+    "workbench.analyses.attribution.attribute.attribute", "workbench.runs.compare.Comparison",
+    "workbench.analyses.words.senses.senses",
+    "workbench.analyses.lenses.contributions.DirectContributions",
+    "workbench.analyses.steering.erase.erase", "workbench.analyses.steering.steer.steer",
+    "workbench.analyses.training.callback.TrainingCallback",
+    "workbench.Model", "workbench.experiment.declare", "workbench.analyses.lenses.lens.lens",
+    "workbench.runs.interactive.background.PendingRun",
+    "workbench.analyses.attention.capture.attention",
+    "workbench.analyses.patching.patch.patch", "workbench.analyses.words.neighbours.neighbours",
+    "workbench.analyses.lenses.contributions.contributions",
+    "workbench.analyses.steering.steer.Steered", "workbench.runs.exported_model.ExportedModel",
+}  # fmt: skip
 MOST = 50  # names, so that one can read the list
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
@@ -45,7 +69,7 @@ def docstrings(found: Any) -> Iterator[str]:
             yield member.__doc__ or ""
 
 
-@pytest.mark.parametrize("home", HOMES)
+@pytest.mark.parametrize("home", mostly(HOMES, *(home for home in HOMES if home not in LONG)))
 def test_the_examples_of_the_reference_print_what_they_show(
     home: str, study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,9 +1,8 @@
-"""An analysis can be removed, and everything else works: the imports of one each day, all by night.
+"""An analysis can be removed, and everything else works: each in turn, by night.
 
 `tests/test_floors.py` looks each day whether any analysis is imported by what does not need it.
 """
 
-import datetime
 import tomllib
 
 import pytest
@@ -11,12 +10,6 @@ import pytest
 from tests import deletable
 
 NAMES = deletable.named()
-
-
-@pytest.mark.usefixtures("warm_workers")
-def test_the_analysis_of_today_can_be_removed() -> None:
-    name = NAMES[datetime.date.today().toordinal() % len(NAMES)]
-    assert not deletable.faults_without(name, deletable.QUICK, is_forked=True)
 
 
 @pytest.mark.slow

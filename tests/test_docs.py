@@ -8,6 +8,18 @@ from tests import examples
 from tests.examples import PAGES, ROOT
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
+# These take longest without their slow examples: with -m slow. Tests of what they show are by day.
+LONG = {
+    ROOT / "docs" / page
+    for page in (
+        "analyses/compress.md", "analyses/contributions.md", "analyses/lens.md",
+        "analyses/neighbours.md", "analyses/patching.md", "analyses/predict.md",
+        "analyses/retrieve.md",
+        "analyses/tokenization.md", "guides/predictions.md", "guides/words.md",
+        "how-to/edits.md", "how-to/notebook.md", "how-to/own-model.md",
+        "how-to/runs.md", "how-to/states.md",
+    )
+}  # fmt: skip
 
 
 def name(page: Path) -> str:
@@ -15,9 +27,14 @@ def name(page: Path) -> str:
 
 
 def pages(slow: bool) -> list[Path]:
-    """The pages with examples; with slow ones if `slow` is true."""
+    """The pages with quick examples that are tried by day, or with others for the night."""
     return [
-        page for page in PAGES if any(block.is_slow is slow for block in examples.examples(page))
+        page
+        for page in PAGES
+        if any(
+            block.is_slow or page in LONG if slow else not block.is_slow and page not in LONG
+            for block in examples.examples(page)
+        )
     ]
 
 

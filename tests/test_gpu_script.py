@@ -25,11 +25,7 @@ from workbench.models.huggingface import HuggingFace
 
 ROOT = Path(__file__).parents[1]
 CPU = torch.device("cpu")
-LONG = {  # a second and more each: with -m slow; by day one of each kind is left
-    "answers", "families", "probes", "description-length", "one-rank", "large", "pruning-speed",
-    "fine-tuning", "training", "heads", "passes", "removal", "trees", "attachment", "elmo",
-    "heads-speed", "probing-speed", "training-speed", "writing", "gates",
-}  # fmt: skip
+CHECKS = dict(script.CHECKS)
 HIDDEN = (
     "spacy", "streamlit", "pytest", "hypothesis", "playwright", "accelerate", "captum", "peft",
     "plotly", "dask", "datasets", "h5py", "typer", "rich",
@@ -64,27 +60,6 @@ def test_what_is_hidden_cannot_be_imported(bare: dict[str, str]) -> None:
     for name in ("spacy", "streamlit"):
         done = subprocess.run([sys.executable, "-c", f"import {name}"], env=bare, check=False)
         assert done.returncode == 1
-
-
-def test_most_checks_pass_on_a_cpu_without_spacy_and_streamlit(
-    bare: dict[str, str], tmp_path: Path
-) -> None:
-    out = tmp_path / "found.json"
-    names = [name for name in script.CHECKS if name not in LONG]
-    done = run(bare, "--out", str(out), "--only", *reversed(names))
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = read(out)
-    assert list(found) == names  # in the script's own order
-    assert found["halving"]["outcome"] == "skipped"
-    assert found["halving"]["reason"] == "needs a GPU"
-    for name in set(names) - {"halving"}:
-        assert found[name]["outcome"] == "passed" and found[name]["seconds"] > 0
-        assert found[name]["peak_mib"] is None and found[name]["traceback"] == []
-        bounded = [figure for figure in found[name]["figures"].values() if "kept" in figure]
-        assert all(figure["kept"] for figure in bounded)
-        assert bounded or name.endswith("-speed")
-    assert found["machine"]["figures"]["torch"]["value"] == version("torch")
-    assert f"{len(names) - 1} ok, 0 FAILED, 1 skipped" in done.stdout
 
 
 @pytest.fixture
@@ -153,17 +128,27 @@ def test_no_check_begins_when_time_is_over(broken: None, tmp_path: Path) -> None
     assert {each["reason"] for each in read(out).values()} == {"no time was left"}
 
 
-def test_a_lost_device_sends_the_others_to_a_new_process(
-    broken: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_lost_device_sends_the_others_to_a_new_process_without_spacy_and_streamlit(
+    broken: None, bare: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(script.CHECKS, "machine", "tests.gpu.machine:machine")
+    """What they find is written, in the script's own order; with -m slow all checks are tried."""
+    for name in ("PYTHONPATH", "OMP_NUM_THREADS"):
+        monkeypatch.setenv(name, bare[name])
+    ours = ("machine", "halving")
+    for name in ours:
+        monkeypatch.setitem(script.CHECKS, name, CHECKS[name])
     monkeypatch.setattr(checks, "is_usable", lambda device: False)
     out = tmp_path / "found.json"
-    given = ["--device", "cpu", "--small", "--out", str(out), "--only", "raises", "machine"]
+    given = ["--device", "cpu", "--small", "--out", str(out), "--only", *reversed(ours), "raises"]
     assert script.main(given) == 1
     found = read(out)
-    assert [each["outcome"] for each in found.values()] == ["failed", "passed"]
+    assert list(found) == ["raises", *ours]
+    outcomes = [each["outcome"] for each in found.values()]
+    assert outcomes == ["failed", "passed", "skipped"]
     assert found["machine"]["figures"]["torch"]["value"] == version("torch")
+    assert found["halving"]["reason"] == "needs a GPU"
+    assert found["machine"]["seconds"] > 0 and found["machine"]["peak_mib"] is None
+    assert found["machine"]["traceback"] == []
 
 
 def test_a_model_that_is_another_on_the_device_is_found(
@@ -228,3 +213,9 @@ def test_all_that_a_cpu_can_run_passes(bare: dict[str, str], tmp_path: Path) -> 
     found = read(out)
     assert list(found) == list(script.CHECKS)
     assert {name for name, each in found.items() if each["outcome"] != "passed"} == {"halving"}
+    for name in set(found) - {"halving"}:
+        assert found[name]["peak_mib"] is None and found[name]["traceback"] == []
+        bounded = [figure for figure in found[name]["figures"].values() if "kept" in figure]
+        assert all(figure["kept"] for figure in bounded)
+        assert bounded or name.endswith("-speed")
+    assert f"{len(found) - 1} ok, 0 FAILED, 1 skipped" in done.stdout

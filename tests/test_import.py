@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import workbench
-from tests import warm
 
 HEAVY = {"torch", "spacy", "pandas", "numpy", "streamlit", "transformers", "importlib.metadata"}
 PROGRAM = f"""
@@ -43,14 +42,8 @@ print(*{"plotly", "streamlit"} & set(sys.modules))
 """
 
 
-@pytest.mark.usefixtures("warm_workers")
+@pytest.mark.slow  # by day `tests/test_floors.py` looks who imports them
 def test_computing_imports_neither_the_drawing_toolkit_nor_the_app() -> None:
-    """All of Workbench is imported anew, in a process that has torch and others already."""
-    assert not warm.python("-c", warm.FORGETS + COMPUTES).split()
-
-
-@pytest.mark.slow  # imports torch, which takes most of its time; by day only Workbench is imported
-def test_a_new_process_that_computes_imports_neither_of_them() -> None:
     found = subprocess.run([sys.executable, "-c", COMPUTES], capture_output=True, text=True)
     assert (found.returncode, found.stdout.split()) == (0, []), found.stderr
 

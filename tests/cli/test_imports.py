@@ -12,7 +12,7 @@ import pytest
 from workbench.runs.api import answered
 from workbench.runs.request import make_request
 
-HEAVY = {"torch", "transformers", "spacy"}
+HEAVY = {"torch", "transformers", "spacy", "streamlit"}
 TABLES = {"pandas", "pyarrow"}
 REQUEST = ["run", "profile", "--model", "mini:bert", "--corpus", "primer:size=200"]
 SETTINGS = {"max_sentences": 3}
@@ -25,6 +25,7 @@ COMMANDS = {  # in this order, in one process: what is imported stays
     "list": ["runs", "list"],
     "list as data": ["runs", "list", "--json"],
     "show as data": ["runs", "show", "profile", "--json"],
+    "help of corpora": ["corpora", "--help"],
     "corpora": ["corpora"],
     "answer as data": [*REQUEST, "--max-sentences", "3", "--json"],
     "show": ["runs", "show", "profile"],

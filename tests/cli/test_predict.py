@@ -83,6 +83,7 @@ def test_an_edited_model_predicts_the_same_as_in_python(workbench: Command) -> N
     assert answer.code == 2 and "3.4" in answer.err
 
 
+@pytest.mark.slow  # by day `tests/composition/test_edits.py`
 def test_a_direction_of_a_run_steers_the_same_as_in_python(workbench: Command) -> None:
     ref = "mini:gpt@edit:3.steering-mini-gpt=-2"
     (data,) = json.loads(workbench(*PREDICT, ref, "The girl", "--json").out)["predictions"]

@@ -10,6 +10,7 @@ import pytest
 
 import workbench as wb
 from tests.cli.conftest import Command
+from tests.night import mostly
 from tests.runs.conftest import await_free
 from workbench import Run, WorkbenchError, open_run
 from workbench.runs.run import PROVENANCE, all_runs
@@ -80,10 +81,9 @@ def test_a_table_that_is_gone_is_said_everywhere_and_computed_again(
     shown = " ".join(workbench("runs", "show", run.name).out.split())
     assert f"A file is missing from this run: {LENGTHS}." in shown and remedy in shown
     assert json.loads(workbench("runs", "show", run.name, "--json").out)["missing"] == [LENGTHS]
-    for ending in ("html", "md", "tex"):
-        out = tmp_path / f"report.{ending}"
-        assert workbench("report", run.name, "--out", out).code == 0
-        assert "missing from this run" in " ".join(out.read_text().split())
+    out = tmp_path / "report.md"
+    assert workbench("report", run.name, "--out", out).code == 0
+    assert "missing from this run" in " ".join(out.read_text().split())
     exported = workbench("export", run.name, "lengths", "--out", tmp_path / "l.csv")
     assert exported.code == 2 and "the table 'lengths' of this run is missing" in exported.err
     assert remedy in exported.err
@@ -105,7 +105,7 @@ def test_a_pipe_in_place_of_a_table_is_a_table_that_is_gone(
     assert shown.code == 0 and f"A file is missing from this run: {LENGTHS}." in " ".join(
         shown.out.split()
     )
-    assert workbench("report", run.name, "--out", tmp_path / "report.html").code == 0
+    assert workbench("report", run.name, "--out", tmp_path / "report.md").code == 0
 
 
 def test_one_changed_byte_is_found_by_verify_alone(run: Run, workbench: Command) -> None:
@@ -119,7 +119,10 @@ def test_one_changed_byte_is_found_by_verify_alone(run: Run, workbench: Command)
     assert f"workbench runs rm {run.name} --yes" in answer.out
 
 
-@pytest.mark.parametrize("content", ["[]", "{}", "not json", '{"tables": 3}', '{"files": []}'])
+@pytest.mark.parametrize(
+    "content",
+    mostly(["[]", "{}", "not json", '{"tables": 3}', '{"files": []}'], "not json", '{"tables": 3}'),
+)
 def test_damaged_provenance_is_said_without_a_traceback(
     run: Run, workbench: Command, content: str
 ) -> None:

@@ -8,13 +8,15 @@ import pytest
 import workbench as wb
 from tests.composition.producers import PRIMER
 from tests.composition.test_matrix import EXPERIMENT_SETTINGS, corpus_of, home  # noqa: F401
+from tests.night import mostly
 from workbench import WorkbenchError
 from workbench.models.net_parts import probe
+from workbench.runs.request import make_request
 
 EDIT = "mini:bert@edit:1.mlp=0.5,3.2=0"
 EDIT_OF_HEAD = "mini:bert@edit:3.2=0"
-SLOW = ("attribution", "contributions", "edge-probing", "finetune", "head-pruning",
-        "neighbours", "geometry")  # fmt: skip
+TAKERS = ("heads", "lens", "minimal-pairs", "patching", "attribution", "contributions",
+          "edge-probing", "finetune", "head-pruning", "neighbours", "geometry")  # fmt: skip
 
 
 def run(name: str, model: wb.Model | str, **more: Any) -> wb.Run:
@@ -26,16 +28,7 @@ def run(name: str, model: wb.Model | str, **more: Any) -> wb.Run:
 
 
 @pytest.mark.usefixtures("home")
-@pytest.mark.parametrize(
-    "name",
-    [
-        "heads",
-        "lens",
-        "minimal-pairs",
-        "patching",
-        *(pytest.param(e, marks=pytest.mark.slow) for e in SLOW),
-    ],
-)
+@pytest.mark.parametrize("name", mostly(TAKERS, "minimal-pairs"))
 def test_an_experiment_takes_a_model_with_an_edit(name: str) -> None:
     found = run(name, EDIT)
     again = wb.open_run(found.name)
@@ -43,29 +36,38 @@ def test_an_experiment_takes_a_model_with_an_edit(name: str) -> None:
     assert again.findings == found.findings
 
 
-@pytest.mark.usefixtures("home")
+def name_of(model: str) -> str:
+    """The name of a run of `profile` on the model of this reference."""
+    _, settings = EXPERIMENT_SETTINGS["profile"]
+    request = make_request("profile", [model], [corpus_of(PRIMER)], settings, device="cpu")
+    return request.spec.name
+
+
+@pytest.mark.usefixtures("home", "undrawn")
 def test_its_loss_is_that_of_the_edited_model_in_python() -> None:
-    model = wb.load("mini:bert", device="cpu").edited("3.2=0").edited("1.mlp=0.5")
-    runs = [run("profile", each) for each in (EDIT, model, "mini:bert")]
-    assert runs[0].name == runs[1].name != runs[2].name, "the same content, the same run"
-    here, plain = (each.tables["losses"] for each in runs[1:])
-    assert not here.equals(plain)
+    model = wb.load("mini:bert", device="cpu")
+    edited, plain = (
+        run("profile", each) for each in (model.edited("3.2=0").edited("1.mlp=0.5"), model)
+    )
+    assert name_of(EDIT) == edited.name != plain.name, "the same content, the same run"
+    assert not edited.tables["losses"].equals(plain.tables["losses"])
 
 
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("home", "undrawn")
 def test_an_ablation_counts_an_edited_head_as_it_is() -> None:
     """A head that is off changes nothing when it is removed; another one changes something."""
-    table = run("head-ablation", EDIT).tables["ablation"].query("metric == 'loss'")
+    model = wb.load(EDIT, device="cpu")
+    table = run("head-ablation", model).tables["ablation"].query("metric == 'loss'")
     changes = table.set_index(["layer", "head"])["delta"]
     assert changes[2, 1] == 0 and (changes.drop((2, 1)) != 0).all()
 
 
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("home", "undrawn")
 def test_an_experiment_takes_a_direction_of_a_run() -> None:
     ref = "mini:gpt@edit:3.steering-mini-gpt=-1"
-    runs = [run("profile", each) for each in (ref, wb.load(ref, device="cpu"), "mini:gpt")]
-    assert runs[0].name == runs[1].name != runs[2].name, "the same content, the same run"
-    assert not runs[0].tables["losses"].equals(runs[2].tables["losses"])
+    edited, plain = (run("profile", wb.load(each, device="cpu")) for each in (ref, "mini:gpt"))
+    assert name_of(ref) == edited.name != plain.name, "the same content, the same run"
+    assert not edited.tables["losses"].equals(plain.tables["losses"])
 
 
 @pytest.mark.usefixtures("home")

@@ -2,11 +2,10 @@
 
 A cell works with what the model was made for, named in the table `objective`; or it is refused
 before anything is computed, by an error that says what is missing and names a way on. All cells run
-with `-m slow`; by day one producer and a sixth of the experiments, others each day.
+with `-m slow`; by day a few, on a model that is made without training.
 """
 
 from collections.abc import Iterator, Sequence
-from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,6 @@ from workbench.experiment.definition import EXPERIMENTS
 from workbench.runs import status
 
 PRODUCERS = {producer.name: producer for producer in producers()}
-DAY = date.today().toordinal()
-TODAY = list(PRODUCERS)[DAY % len(PRODUCERS)]
 FEW: dict[str, Any] = {"max_train": 10, "max_dev": 6, "max_test": 6}
 QUICK: dict[str, Any] = {**FEW, "seeds": (0,), "max_epochs": 1, "learning_rates": (1e-3,)}
 # Settings that keep each experiment small, and its corpus if it is not the producer's own.
@@ -252,10 +249,15 @@ def wrong_cells(producer: Producer, home: Path, experiments: Sequence[str]) -> l
     return wrong
 
 
-def test_one_producer_a_day(home: Path) -> None:
-    quick = [name for name in WITH_MODEL if name != "train"][DAY // len(PRODUCERS) % 6 :: 6]
-    print(f"Today: {TODAY}, {', '.join(quick)}")
-    assert not wrong_cells(PRODUCERS[TODAY], home, quick)
+@pytest.mark.usefixtures("undrawn")
+def test_a_folder_of_others_is_measured_by_its_class_or_truly_refused(home: Path) -> None:
+    """Importance takes the class; minimal pairs refuse a model that predicts no words."""
+    producer = PRODUCERS["folder-BertForSequenceClassification"]
+    model = wb.load(producer.make(home), device="cpu")
+    assert model.predicts is not None and model.predicts.kind == "class"
+    for name, refused in (("head-importance", False), ("minimal-pairs", True)):
+        assert must_refuse(name, producer) is refused
+        assert not experiment_cell(name, producer, model, home / "runs")
 
 
 @pytest.mark.slow

@@ -13,22 +13,18 @@ import pytest
 import workbench as wb
 from tests.composition import two_heads
 from tests.composition.two_heads import FORMS, OF_CLASS, OF_PIECES
+from tests.night import mostly
 
 EXPECTED = {"": (OF_CLASS, "class", "parity"), "language-model": (OF_PIECES, "masked", "masked")}
-CASES = [
-    pytest.param(form, objective, id=f"{form}-{objective or 'default'}")
-    for form in FORMS
-    for objective in EXPECTED
-]
 
 
-@pytest.fixture(scope="module", params=list(FORMS))
+@pytest.fixture(scope="module", params=mostly(FORMS, "standard"))
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     return two_heads.saved(request.param, tmp_path_factory.mktemp("model") / request.param)
 
 
 @pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _home(tmp_path: Path, undrawn: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
 
@@ -60,7 +56,7 @@ def only(table: pd.DataFrame, column: str, expected: tuple[int, int], share: flo
     assert all(v < share * values[expected] for head, v in values.items() if head != expected)
 
 
-@pytest.mark.parametrize("objective", EXPECTED)
+@pytest.mark.parametrize("objective", mostly(EXPECTED, ""))
 def test_importance_and_ablation_find_the_head(folder: str, objective: str) -> None:
     expected = EXPECTED[objective][0]
     found = run("head-ablation", folder, objective)
@@ -74,7 +70,7 @@ def test_importance_and_ablation_find_the_head(folder: str, objective: str) -> N
 @pytest.mark.parametrize("objective", ["", pytest.param("language-model", marks=pytest.mark.slow)])
 def test_gates_and_pruning_keep_the_head(folder: str, objective: str) -> None:
     expected = EXPECTED[objective][0]
-    gates = run("head-gates", folder, objective, budgets=(0.125,), lambdas=(), steps=30)
+    gates = run("head-gates", folder, objective, budgets=(0.125,), lambdas=(), steps=15)
     kept = gates.tables["gates"].query("kept")
     assert [head_of(row) for _, row in kept.iterrows()] == [expected]
     pruned = run(
@@ -103,7 +99,7 @@ def test_patching_finds_the_head(folder: str, objective: str) -> None:
     only(found.table, "effect", expected)
 
 
-@pytest.mark.parametrize("objective", EXPECTED)
+@pytest.mark.parametrize("objective", mostly(EXPECTED, ""))
 def test_attribution_and_contributions_find_the_head(folder: str, objective: str) -> None:
     expected = EXPECTED[objective][0]
     model = wb.load(folder, device="cpu", objective=objective)
@@ -121,7 +117,7 @@ def test_attribution_and_contributions_find_the_head(folder: str, objective: str
     only(parts, "contribution", expected)
 
 
-@pytest.mark.parametrize("objective", EXPECTED)
+@pytest.mark.parametrize("objective", mostly(EXPECTED, ""))
 def test_the_lens_reads_the_objective(folder: str, objective: str) -> None:
     """Both heads are in the first block: the embeddings predict nothing, every later layer all."""
     found = run("lens", folder, objective, random_models=0, sublayers=False)

@@ -1,8 +1,8 @@
 """Every page on everything that leaves a model: it is drawn, or it says truly why it cannot be.
 
 Each page is opened with the model in its address, each analysis and each tab of it too. What a page
-refuses is said by an error with a code and a remedy, never by a traceback. All producers run with
-`-m slow`; by day one, another one each day, on the first analysis and tab of each page.
+refuses is said by an error with a code and a remedy, never by a traceback. By day the tests of the
+pages in `tests/app` and `tests/analyses` open the built-in models.
 """
 
 import re
@@ -14,7 +14,7 @@ import pytest
 from tests.app.conftest import components_known  # noqa: F401
 from tests.app.pages import drawn, home, said  # noqa: F401
 from tests.composition.producers import Producer
-from tests.composition.test_matrix import PRODUCERS, TODAY, WITH_MODEL
+from tests.composition.test_matrix import PRODUCERS, WITH_MODEL
 from workbench.analyses.asking.views import page as asking_views
 from workbench.analyses.pruning import views as pruning
 from workbench.analyses.transfer import views as transfer
@@ -22,7 +22,6 @@ from workbench.analyses.words.views import page as words_views
 from workbench.app import navigation
 
 BY_REF = {name: producer for name, producer in PRODUCERS.items() if name != "object-edited"}
-TODAY_BY_REF = TODAY if TODAY in BY_REF else next(iter(BY_REF))
 TABS = {
     "predict": ("Why?", "What if?", "When?", "Who?", "Where?"),
     "ask": tuple(asking_views.TABS),
@@ -33,14 +32,12 @@ FIRST = (
     "models", "attention", "predict", "ask", "words", "heads", "probing", "pruning", "transfer",
 )  # fmt: skip
 REFUSAL = re.compile(r"\[(?!internal\b)[a-z-]+\]\s+\S")  # a code, then what to do
-pytestmark = pytest.mark.usefixtures("home", "warm_workers")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home", "warm_workers")]
 
 
-def addresses(every: bool) -> Iterator[tuple[str, dict[str, str]]]:
-    """The pages with their choices in the address; `every`: each analysis and tab of each."""
+def addresses() -> Iterator[tuple[str, dict[str, str]]]:
+    """The pages with their choices in the address: each analysis and tab of each."""
     yield from ((page, {}) for page in FIRST)
-    if not every:
-        return
     for page, tabs in TABS.items():
         yield from ((page, {"view": tab}) for tab in tabs[1:])
     for page, labels in ANALYSES.items():
@@ -71,22 +68,16 @@ def wrong_page(page: str, query: dict[str, str]) -> str:
     return ""
 
 
-def wrong_pages(producer: Producer, folder: Path, every: bool) -> list[str]:
+def wrong_pages(producer: Producer, folder: Path) -> list[str]:
     """What is wrong with the pages on the model that a producer makes."""
     made = producer.make(folder)
     chosen = {"model": made, "corpus": producer.corpus}
-    found = [wrong_page(page, {**chosen, **query}) for page, query in addresses(every)]
+    found = [wrong_page(page, {**chosen, **query}) for page, query in addresses()]
     if not Path(made).is_absolute():  # the result that left it
         found.append(wrong_page(navigation.page_of(made.rpartition("-")[0]), {"run": made}))
     return [each for each in found if each]
 
 
-def test_one_producer_a_day_on_the_pages(home: Path) -> None:  # noqa: F811
-    print(f"Today: {TODAY_BY_REF}")
-    assert not wrong_pages(BY_REF[TODAY_BY_REF], home, every=False)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", BY_REF)
 def test_every_producer_on_every_page(name: str, home: Path) -> None:  # noqa: F811
-    assert not wrong_pages(BY_REF[name], home, every=True)
+    assert not wrong_pages(BY_REF[name], home)

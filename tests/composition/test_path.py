@@ -1,7 +1,8 @@
 """The path of an engineer: from a bare encoder and a table to a pruned folder, in five commands.
 
-The last process opens the folder with plain transformers alone. By day the encoder is small and
-already knows its language; with `-m slow` one of real shape, as AutoModel saves it.
+The last process opens the folder with plain transformers alone. The encoder is small and already
+knows its language, or one of real shape, as AutoModel saves it. By day the steps are tried apart:
+`test_objectives.py` and `test_elsewhere.py`, and the tests of fine-tuning and of pruning.
 """
 
 import csv
@@ -18,6 +19,7 @@ from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel
 
 import workbench as wb
 from tests.composition.test_elsewhere import agrees, case_of, elsewhere
+from tests.composition.test_matrix import PRODUCERS
 from workbench.cli.main import main
 from workbench.models.huggingface import HuggingFace
 from workbench.models.references import ADAPTER, TASK, located
@@ -111,6 +113,7 @@ def walked(
     assert "AutoModelForSequenceClassification" in card
 
 
+@pytest.mark.slow
 def test_five_commands_lead_to_a_smaller_model(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -137,14 +140,11 @@ def test_weights_that_a_folder_lacks_are_the_same_each_time(place: Path) -> None
 
 
 def test_a_corpus_without_the_labels_is_refused_before_a_run(place: Path) -> None:
-    run = wb.run(
-        "finetune", model="mini:bert", corpus="primer/sentiment:size=60", device="cpu",
-        max_train=10, max_dev=5, max_test=5, seeds=[0], learning_rates=[1e-3], max_epochs=1,
-    )  # fmt: skip
+    folder = PRODUCERS["folder-BertForSequenceClassification"].make(place)
     for experiment in ("head-importance", "head-ablation", "head-gates", "head-pruning"):
         with pytest.raises(wb.WorkbenchError, match="no label of the corpus has the classes"):
-            wb.run(experiment, model=run.name, corpus="primer:size=60", device="cpu")
-    assert len(list((place / "runs").iterdir())) == 1
+            wb.run(experiment, model=folder, corpus="primer:size=60", device="cpu")
+    assert not (place / "runs").exists()
 
 
 def test_the_card_of_an_adapter_names_the_classes(tmp_path: Path) -> None:

@@ -3,15 +3,19 @@
 import os
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
+from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from workbench import experiments
+from workbench.core import analysis
 from workbench.core.analysis import forget
 from workbench.runs import launch, status
 from workbench.runs.processes import locks, starter
@@ -55,6 +59,7 @@ def place(
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("PYTHONPATH", str(package))
     monkeypatch.syspath_prepend(str(package))
+    monkeypatch.setattr(analysis, "entry_points", lambda group: _announced(group, *sys.path))
     forget_experiments()
     yield tmp_path / "runs"
     for run, now in all_runs():
@@ -69,6 +74,12 @@ def place(
 def fresh_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start the processes of runs as where there is no starter."""
     monkeypatch.setattr(starter, "_place", lambda: None)
+
+
+@cache
+def _announced(group: str, *paths: str) -> EntryPoints:
+    """Entry points of what is installed in these folders, which most tests have in common."""
+    return entry_points(group=group)
 
 
 def forget_experiments() -> None:

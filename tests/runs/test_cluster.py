@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from workbench.runs.launch import cancel, start
 from workbench.runs.run import Run, all_runs
 
 JOBS = {"seed": [str(seed) for seed in range(6)], "rows": ["20", "30"]}
+SLOW = partial(pytest.param, marks=pytest.mark.slow)
 LOAD = {"steps": 6, "pause": 0.15}  # long enough to be killed on the way, on a busy machine too
 
 
@@ -52,6 +54,7 @@ def two_workers(home: Path, package: Path, processes: bool) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as env:
         env.setenv("PYTHONPATH", str(package))
         env.setenv("WORKBENCH_HOME", str(home))
+        env.setattr(cluster, "EVERY", 0.05)  # of workers that are threads of this process
         env.setenv("DASK_DISTRIBUTED__LOGGING__DISTRIBUTED", "critical")
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         with LocalCluster(  # type: ignore[no-untyped-call]
@@ -142,6 +145,7 @@ def test_a_job_outlives_the_process_that_submitted_it(
 def test_jobs_that_run_and_that_wait_on_the_cluster_are_cancelled(
     address: str, asking: Asking
 ) -> None:
+    """One that is then submitted twice is computed once."""
     numb, deaf = (start(asking(mood=mood), scheduler=address) for mood in ("numb", "deaf"))
     wait_until(lambda: all("asleep" in status.log_lines(run.path) for run in (numb, deaf)))
     waits = start(asking(), scheduler=address)
@@ -152,19 +156,14 @@ def test_jobs_that_run_and_that_wait_on_the_cluster_are_cancelled(
     found = cluster.connected(address)
     wait_until(lambda: not any(found.processing().values()))  # both workers are free
     assert waits.status.state == "cancelled" and starts(waits) == 0
-    assert done(asking(), scheduler=address).status.attempt == 2
-
-
-def test_the_same_job_submitted_twice_is_computed_once(address: str, asking: Asking) -> None:
-    asked = asking(pause=0.1)
-    first, second = (start(asked, scheduler=address) for _ in range(2))
+    first, second = (start(asking(), scheduler=address) for _ in range(2))
     assert finished(first).status.state == finished(second).status.state == "done"
-    assert starts(first) == 1
+    assert starts(first) == 1 and first.status.attempt == 2
     await_free(first)
     assert (first.path / status.LOG).read_text() == "", "its process ends without a word"
 
 
-@pytest.mark.parametrize(("mood", "kind"), [("raises", "bug"), ("segfaults", "died")])
+@pytest.mark.parametrize(("mood", "kind"), [("raises", "bug"), SLOW("segfaults", "died")])
 def test_a_job_that_fails_has_failed_and_is_not_tried_forever(
     mood: str, kind: str, address: str, asking: Asking
 ) -> None:
@@ -215,12 +214,18 @@ def test_a_job_on_a_gpu_asks_for_one(asking: Asking, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(
     "wrong",
-    ["tcp://127.0.0.1:1", "nonsense", "http://127.0.0.1:1", "tcp://", "tcp://no.such.host:8786"],
+    [
+        "tcp://127.0.0.1:1",
+        "nonsense",
+        SLOW("http://127.0.0.1:1"),
+        SLOW("tcp://"),
+        SLOW("tcp://no.such.host:8786"),
+    ],
 )
 def test_a_cluster_that_is_not_there_is_said_soon(
     wrong: str, asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "CONNECT", 0.5)
+    monkeypatch.setattr(cluster, "CONNECT", 0.2)
     clock = time.monotonic()
     with pytest.raises(WorkbenchError, match="cluster cannot be reached") as raised:
         start(asking(), scheduler=wrong)

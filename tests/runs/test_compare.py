@@ -83,6 +83,7 @@ def test_what_cannot_be_compared_is_said() -> None:
             list(compared(tables))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_inputs_of_one_name_and_different_content_are_named_first(tmp_path: Path) -> None:
     """Two files named own.txt: no other line of the comparison would tell them apart."""
     runs = []
@@ -90,7 +91,7 @@ def test_inputs_of_one_name_and_different_content_are_named_first(tmp_path: Path
         (tmp_path / folder).mkdir()
         file = tmp_path / folder / "own.txt"
         file.write_text("The cat sleeps.\n" * (1 if folder == "second" else 2))
-        runs.append(wb.run("describe", corpus=str(file), device="cpu"))
+        runs.append(wb.run("describe", corpus=wb.read(file), device="cpu"))
     same, one, other = (compare(*pair).findings[0].claim for pair in (runs[::2], runs[:2], runs))
     assert "one name" not in same
     assert one == "A and B have different corpora of one name, own."

@@ -131,7 +131,8 @@ def test_the_same_request_gives_the_same_tables() -> None:
     assert first.tables["coin"].equals(second.tables["coin"])
 
 
-@pytest.mark.parametrize("runs", [300, pytest.param(4_000, marks=pytest.mark.slow)])
+@pytest.mark.slow  # by day `test_an_early_claim_needs_an_interval_of_99_9_percent`
+@pytest.mark.parametrize("runs", [4_000])
 def test_looking_several_times_makes_no_more_false_claims(runs: int) -> None:
     """A fair coin is claimed to be unfair at most in 5 % of runs, and 0.4 % for the early looks.
 
@@ -212,6 +213,24 @@ def test_a_time_that_is_none_is_an_error(time: str) -> None:
 
 def test_a_longer_time_continues_from_where_a_shorter_one_ended() -> None:
     """The first step is not computed again, and the tables are those of an uninterrupted run."""
+    computed = []
+
+    def counted(inputs: Inputs, settings: Coin, progress: Progress) -> wb.Result:
+        computed.append(settings.throws)
+        return throw(inputs, settings, progress)
+
+    coin = replace(COIN, run=counted)
+    before = wb.run(coin, bias=0.55, time="0s").provenance["growth"]
+    assert before["ended"] == "time" and len(before["steps"]) == 1
+    longer = wb.run(coin, bias=0.55, time="1h")
+    after = longer.provenance["growth"]
+    assert after["steps"][0] == before["steps"][0] and after["ended"] == "decided"
+    assert computed == [step["sizes"]["throws"] for step in after["steps"]] and len(computed) > 2
+    assert longer.tables["coin"].equals(thrown(bias=0.55)[0].tables["coin"])
+
+
+@pytest.mark.slow
+def test_a_longer_time_continues_an_analysis_of_a_model() -> None:
     asked = {
         "experiment": "geometry",
         "model": "mini:bert",

@@ -1,6 +1,6 @@
 """Killed without warning, over and over: nothing is lost, and nothing half-made is ever read.
 
-A few times each day, hundreds of times with `-m slow`.
+At a chosen moment each day, at hundreds of random ones with `-m slow`.
 """
 
 import os
@@ -24,6 +24,7 @@ from tests.runs.conftest import (
     await_halt,
     contents,
     done,
+    done_here,
     finished,
     logged,
     process_of,
@@ -99,7 +100,8 @@ def seconds_alone(undisturbed: Callable[[], object]) -> float:
     return time.monotonic() - began
 
 
-@pytest.mark.parametrize("times", [3, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("times", [3, 300])
 def test_the_worker_killed(
     asked: Spec,
     right: dict[str, bytes],
@@ -154,7 +156,7 @@ def kill_workers(asked: Spec, right: dict[str, bytes], times: int, draw: random.
     assert contents(done(asked)) == right
 
 
-@pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [2, pytest.param(100, marks=pytest.mark.slow)])
 def test_who_asks_killed_while_starting(
     asked: Spec, right: dict[str, bytes], watched: Reader, times: int
 ) -> None:
@@ -187,11 +189,15 @@ def test_who_asks_killed_while_starting(
     assert not watched.wrong
 
 
-@pytest.mark.parametrize("times", [2, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("times", [20])
 def test_the_command_line_killed(
     asked: Spec, right: dict[str, bytes], watched: Reader, times: int
 ) -> None:
-    """Whoever waits may go: the run goes on, and who asks next is answered."""
+    """Whoever waits may go: the run goes on, and who asks next is answered.
+
+    By day `test_a_run_outlives_a_killed_app_and_then_leaves_no_process`.
+    """
     draw = random.Random(3)
     went_on = 0
     script = ASKER.format(settings=STEPS)
@@ -214,11 +220,10 @@ def test_the_command_line_killed(
     assert not watched.wrong
 
 
-@pytest.mark.usefixtures("fresh_workers")
 def test_a_process_that_died_is_found_with_its_last_log_lines(asking: Asking) -> None:
     run = start(asking(mood="numb"))
     wait_until(lambda: "asleep" in status.log_lines(run.path))
-    os.kill(last_begun(), signal.SIGKILL)
+    os.kill(process_of(run), signal.SIGKILL)
     await_free(run)
     now = run.status
     assert now.state == "failed" and now.failure
@@ -237,15 +242,19 @@ def test_who_asks_while_a_killed_worker_is_dying_waits_for_it_and_goes_on(asking
     await_free(run)
     lock = locks.take(run.path / status.LOCK)
     assert lock is not None and status.read(run.path).state == "running"  # type: ignore[union-attr]
-    threading.Timer(0.5, os.close, [lock]).start()
+    threading.Timer(0.2, os.close, [lock]).start()
     again = done(asked)
     assert again.status.attempt == 2
     assert len(logged(again)) == 6, "no step was computed twice"
 
 
 def test_a_start_right_after_a_kill_never_returns_the_failure(asking: Asking) -> None:
+    """It goes on: what it leaves is whole, and what a run leaves that nobody disturbs."""
     asked = asking(steps=6, halt=3)
     run = start(asked)
     await_halt(run)
     os.kill(process_of(run), signal.SIGKILL)
-    assert done(asked).status.attempt == 2
+    assert not contents(run)
+    again = done(asked)
+    assert again.status.attempt == 2 and len(logged(again)) == 6, "no step was computed twice"
+    assert contents(again) == contents(done_here(asking(steps=6)))

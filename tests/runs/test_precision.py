@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from tests.night import mostly
 from workbench.runs import request
 
 
@@ -20,8 +21,13 @@ def _chosen(experiment: str, models: int = 1, **how: str) -> set[str]:
 
 @pytest.mark.parametrize(
     ("experiment", "models"),
-    [("heads", 1), ("attention-averages", 1), ("drift", 2), ("similarity", 2)]
-    + [(f"head-{name}", 1) for name in ("importance", "ablation", "pruning", "gates")],
+    mostly(
+        [("heads", 1), ("attention-averages", 1), ("drift", 2), ("similarity", 2)]
+        + [(f"head-{name}", 1) for name in ("importance", "ablation", "pruning", "gates")],
+        ("heads", 1),
+        ("drift", 2),
+        ("head-importance", 1),
+    ),
 )
 def test_what_tells_small_differences_is_exact_on_a_gpu(experiment: str, models: int) -> None:
     assert _chosen(experiment, models) == {"fp32"}

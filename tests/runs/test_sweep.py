@@ -2,11 +2,13 @@
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import workbench as wb
 from tests.runs.conftest import contents, finished, logged, wait_until
 from workbench import WorkbenchError
 from workbench.runs import launch, status
@@ -20,36 +22,43 @@ def swept(settings: dict[str, Any] | None = None, **options: Any) -> Run:
     return start_sweep("steps", [], [], settings or {}, options, share=True)
 
 
+def here() -> Any:
+    """The experiment, of no package: it is run in this process."""
+    return replace(wb.experiments()["steps"], name="steps-here")
+
+
 def test_two_dimensions_are_gathered_with_their_values_in_front() -> None:
-    run = finished(swept({"rows": 3}, steps=["1", "2"], seed=["0", "1"]))
-    assert run.status.state == "done", run.status.failure
+    asked: dict[str, Any] = {"rows": 3, "steps": [1, 2]}
+    run = wb.sweep(here(), **asked, seed=[0])
+    # asked again it is answered from disk; a larger one computes only what is new
+    assert wb.sweep(here(), **asked, seed=[0]).status == run.status
+    before = {run.name: now.ended for run, now in all_runs()}
+    run = wb.sweep(here(), **asked, seed=[0, 1])
+    assert len(run.tables["sums"]) == 6
+    after = {run.name: now.ended for run, now in all_runs()}
+    assert before.items() <= after.items() and len(after) == len(before) + 3
     table = run.tables["values"]
-    assert list(table.columns) == ["steps", "seed", "step", "n", "value"]
-    assert table.attrs["keys"] == ["steps", "seed", "step", "n"]
-    assert table[["steps", "seed"]].drop_duplicates().to_numpy().tolist() == [
-        [1, 0], [1, 1], [2, 0], [2, 1]
+    assert list(table.columns) == ["seed", "steps", "step", "n", "value"]
+    assert table.attrs["keys"] == ["seed", "steps", "step", "n"]
+    assert table[["seed", "steps"]].drop_duplicates().to_numpy().tolist() == [
+        [0, 1], [0, 2], [1, 1], [1, 2]
     ]  # fmt: skip
-    alone = finished(launch.start(run.spec.parts[3])).tables["values"]
+    alone = wb.run(here(), rows=3, steps=2, seed=1).tables["values"]
     part = table[(table["steps"] == 2) & (table["seed"] == 1)].reset_index(drop=True)
     assert part[list(alone.columns)].equals(alone)
     assert run.caveats == Run(run.path.parent / run.spec.parts[0].name).caveats
-    # asked again it is answered from disk; a larger one computes only what is new
-    assert swept({"rows": 3}, steps=["1", "2"], seed=["0", "1"]).status == run.status
-    before = {run.name: now.ended for run, now in all_runs()}
-    larger = finished(swept({"rows": 3}, steps=["1", "2"], seed=["0", "1", "2"]))
-    assert larger.status.state == "done" and len(larger.tables["sums"]) == 9
-    after = {run.name: now.ended for run, now in all_runs()}
-    assert before.items() <= after.items() and len(after) == len(before) + 3
     # and the gathered tables are the same when gathered again
-    first = contents(larger)
-    remove(larger)
-    assert contents(finished(swept({"rows": 3}, steps=["1", "2"], seed=["0", "1", "2"]))) == first
+    first = contents(run)
+    remove(run)
+    assert contents(wb.sweep(here(), **asked, seed=[0, 1])) == first
 
 
-def test_it_has_the_numbers_of_its_runs_by_group_and_a_figure() -> None:
-    corpora = ["primer:size=20", "primer:size=40"]
-    swept = {"corpus": corpora, "seed": ["0", "1"]}
-    run = finished(start_sweep("describe", [], [], {}, swept, share=True))
+def test_it_has_the_numbers_of_its_runs_by_group_and_a_figure(tmp_path: Path) -> None:
+    corpora = ["one", "two"]
+    for name in corpora:
+        (tmp_path / f"{name}.txt").write_text(f"{name.title()} barks. It runs.\n")
+    texts = [wb.read(tmp_path / f"{name}.txt") for name in corpora]
+    run = wb.sweep("describe", corpus=texts, seed=range(2))
     numbers, parts = run.tables["numbers_of_runs"], run.provenance["runs"]
     assert list(dict.fromkeys(numbers["group"])) == corpora
     by_group = numbers.groupby("group", sort=False)["run"].unique()
@@ -63,13 +72,15 @@ def test_it_has_the_numbers_of_its_runs_by_group_and_a_figure() -> None:
 
 
 def test_a_caveat_of_some_parts_says_of_which() -> None:
-    run = finished(swept({"steps": 1}, loud=["yes", "no"]))
+    run = wb.sweep(here(), steps=1, loud=[True, False])
     texts = [caveat.text for caveat in run.caveats]
     assert texts == ["Numbers are drawn.", "loud True: Numbers are loud."]
 
 
 def test_a_part_that_fails_is_named_and_the_others_are_kept() -> None:
-    run = finished(swept(mood=["well", "raises"]))
+    with pytest.raises(WorkbenchError, match="1 of 2 runs"):
+        wb.sweep(here(), mood=["well", "raises"])
+    (run,) = (run for run, _ in all_runs() if run.spec.sweep)
     failure = run.status.failure
     assert run.status.state == "failed" and failure
     well, raises = (Run(run.path.parent / part.name) for part in run.spec.parts)
@@ -99,7 +110,7 @@ def test_a_sweep_that_is_killed_still_ends_its_parts_when_cancelled() -> None:
 
 
 def test_a_sweep_that_died_continues_when_started_again() -> None:
-    asked = {"steps": 20, "pause": 0.02}
+    asked = {"steps": 10, "pause": 0.02}
     run = swept(asked, seed=["0", "1"])
     parts = [Run(run.path.parent / part.name) for part in run.spec.parts]
     wait_until(lambda: any(part.status.state == "running" for part in parts if part.path.exists()))
@@ -108,7 +119,7 @@ def test_a_sweep_that_died_continues_when_started_again() -> None:
     assert finished(swept(asked, seed=["0", "1"])).status.state == "done"
     for part in parts:
         steps = [e for e in status.read_events(part.path)[0] if "computed" in str(e.get("text"))]
-        assert len(steps) == 20
+        assert len(steps) == 10
 
 
 @pytest.mark.slow
@@ -186,7 +197,7 @@ def test_each_corpus_is_read_once_for_a_sweep(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_swept_setting_with_the_name_of_a_column_is_prefixed() -> None:
-    run = finished(swept(kind=["all", "listed"], steps=["2"]))
+    run = wb.sweep(here(), kind=["all", "listed"], steps=[2])
     sums = run.tables["sums"]
     assert list(sums.columns) == ["swept_kind", "steps", "step", "value", "kind"]
     assert list(sums["swept_kind"]) == ["all", "all", "listed", "listed"] == list(sums["kind"])

@@ -193,8 +193,8 @@ def serve(
     """
     if address not in LOCAL or host_names:
         limit_paths(allowed)
-    preload.begin()
     script = machine.app_file()
+    preload.begin()
     sys.argv = [str(script)]  # Streamlit searches its configuration next to the script
     config: dict[str, Any] = {
         "server.port": port,
