@@ -59,18 +59,23 @@ def probed(model: Model, corpus: Corpus | None = None, **settings: object) -> Re
     return run(inputs, StructuralProbe(**{**SMALL, **settings}), Quiet())
 
 
+@pytest.fixture(scope="module")
+def found(opened: Opened) -> Result:
+    """What probes find in BERT; learnt once."""
+    return probed(opened("bert"))
+
+
 @pytest.mark.parametrize(
     "name",  # a net of one stack has what each stack of T5 has
     [
-        *(pytest.param(one, marks=pytest.mark.slow) for one in ("bert", "gpt2")),
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("bert", "gpt2", "elmo")),
         "t5",
-        "elmo",
         "vectors",
     ],
 )
 def test_every_layer_of_every_stack_has_its_baselines(opened: Opened, name: str) -> None:
     model = opened(name)
-    result = probed(model, seeds=(0,))
+    result = probed(model, seeds=(0,), max_sentences=8)
     assert set(result.tables) == set(STRUCTURAL_PROBE.tables)
     for table, about in STRUCTURAL_PROBE.tables.items():
         found = result.tables[table]
@@ -92,13 +97,22 @@ def test_every_layer_of_every_stack_has_its_baselines(opened: Opened, name: str)
         assert draw(result.tables).data
 
 
-def test_the_same_seed_gives_the_same_tables_and_another_gives_others(opened: Opened) -> None:
-    first, again = (probed(opened("bert")).tables for _ in range(2))
+def test_the_same_seed_gives_the_same_tables_and_another_gives_others(
+    opened: Opened, found: Result
+) -> None:
+    first, again = found.tables, probed(opened("bert")).tables
     for name, table in first.items():
         pd.testing.assert_frame_equal(table, again[name])
     assert set(first["scores"]["seed"]) == {0, 1}
     own = first["scores"].query("encoder == 'model' and metric == 'dspr'")
     assert own.groupby("layer")["value"].nunique().max() == 2
+
+
+def few_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Probes are cut off after two epochs."""
+    place = "workbench.analyses.probes.structural_training"
+    monkeypatch.setattr(f"{place}.EPOCHS", 2)
+    monkeypatch.setattr(f"{place}.trained.__defaults__", (lambda *_: None, 2))
 
 
 def turned(doc: Doc) -> Doc:
@@ -114,7 +128,10 @@ def turned(doc: Doc) -> Doc:
     )
 
 
-def test_the_gold_of_the_test_part_changes_no_weight(opened: Opened, tmp_path: Path) -> None:
+def test_the_gold_of_the_test_part_changes_no_weight(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few_epochs(monkeypatch)
     primer = wb.read("primer:size=200")
     train, dev, test = (list(primer.docs(part, 8)) for part in ("train", "dev", "test"))
     poisoned = [turned(doc) for doc in test]
@@ -184,22 +201,18 @@ def test_words_beyond_the_models_length_give_a_caveat_and_are_left_out(opened: O
 
 
 def test_a_result_says_what_was_not_learnt_and_what_was_cut_off(
-    opened: Opened, monkeypatch: pytest.MonkeyPatch
+    opened: Opened, found: Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = probed(opened("bert"), seeds=(0,))
-    means = result.tables["means"].set_index(list(LAYER))
+    means = found.tables["means"].set_index(list(LAYER))
     for (task, encoder, stack, layer, metric), row in means.iterrows():
         under = [means.loc[(task, "chain", "chain", -1, metric), "value"]]
         if encoder == "model":
             under.append(means.loc[(task, "random", stack, layer, metric), "value"])
         assert row["learnt"] == (encoder == "chain" or row["value"] > max(under))
         assert np.isnan(row["half"]) == (encoder in ("random", "chain"))
-    said = " ".join(caveat.text for caveat in result.caveats)
+    said = " ".join(caveat.text for caveat in found.caveats)
     assert ("not above the chain baseline" in said) == (not means["learnt"].all())
-    monkeypatch.setattr("workbench.analyses.probes.structural_training.EPOCHS", 2)
-    monkeypatch.setattr(
-        "workbench.analyses.probes.structural_training.trained.__defaults__", (lambda *_: None, 2)
-    )
+    few_epochs(monkeypatch)
     short = probed(opened("bert"), seeds=(0,))
     assert not short.tables["scores"].query("encoder != 'chain'")["converged"].any()
     assert any("still improving" in caveat.text for caveat in short.caveats)
