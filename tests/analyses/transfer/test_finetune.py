@@ -68,7 +68,7 @@ SLOW = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
-    "name", ["bert", "elmo", pytest.param("gpt", marks=SLOW), pytest.param("t5", marks=SLOW)]
+    "name", ["bert", *(pytest.param(name, marks=SLOW) for name in ("elmo", "gpt", "t5"))]
 )
 def test_every_kind_of_model_is_adapted_and_the_tables_are_whole(name: str, tmp_path: Path) -> None:
     model = model_of(name)
@@ -166,10 +166,10 @@ def test_less_of_an_error_is_better(vectors: WordModel) -> None:
     ("task", "metrics"),
     [
         ("entities", {"precision", "recall", "f1"}),
-        ("pos", {"accuracy"}),
+        pytest.param("pos", {"accuracy"}, marks=SLOW),
         ("relatedness", {"pearson", "spearman", "mse"}),
         pytest.param("questions", {"exact_match", "f1"}, marks=SLOW),
-        ("entailment", {"accuracy", "f1", "matthews"}),
+        pytest.param("entailment", {"accuracy", "f1", "matthews"}, marks=SLOW),
         pytest.param("acceptability", {"accuracy", "f1", "matthews"}, marks=SLOW),
     ],
 )

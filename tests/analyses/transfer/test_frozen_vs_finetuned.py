@@ -21,7 +21,10 @@ QUICK: dict[str, Any] = {
     "learning_rates": [2e-3],
     "tasks": ["sentiment", "relatedness"],
 }  # fmt: skip
-ONE: dict[str, Any] = {**QUICK, "tasks": ["sentiment"], "lstm_baseline": False, "seeds": [0]}
+ONE: dict[str, Any] = {
+    **QUICK, "tasks": ["sentiment"], "lstm_baseline": False, "seeds": [0],
+    "max_train": 16, "max_dev": 8, "max_test": 10,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)

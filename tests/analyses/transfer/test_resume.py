@@ -69,7 +69,7 @@ def weights_of(home: Path) -> dict[str, bytes]:
     [
         pytest.param({"method": "fine-tuned"}, id="fine-tuned", marks=pytest.mark.slow),
         pytest.param({"method": "gradual"}, id="gradual"),
-        pytest.param({"method": "lora", "merge": False}, id="lora"),
+        pytest.param({"method": "lora", "merge": False}, id="lora", marks=pytest.mark.slow),
         pytest.param({"method": "prefix"}, id="prefix", marks=pytest.mark.slow),
         pytest.param({"method": "frozen", "head": "lstm"}, id="lstm", marks=pytest.mark.slow),
         pytest.param({"head": "plain"}, id="plain", marks=pytest.mark.slow),
@@ -97,7 +97,7 @@ def test_a_checkpoint_that_is_damaged_or_of_other_weights_is_as_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fine_tuning, "SPACING", 0.0)
-    settings: dict[str, Any] = {"seeds": (0,), "learning_rates": (1e-3,)}
+    settings: dict[str, Any] = {"seeds": (0,), "learning_rates": (1e-3,), "max_epochs": 2}
     expected = tuned(tmp_path / "whole", Silent(), **settings)
     (file,) = checkpoints(tmp_path / "whole" / "scratch")
     other = tmp_path / "other" / "scratch" / file.name
@@ -111,7 +111,7 @@ def test_a_checkpoint_that_is_damaged_or_of_other_weights_is_as_none(
     other.write_bytes(of_biases.read_bytes())
     counted = Counted()
     tuned(tmp_path / "other", counted, **settings)
-    assert counted.steps == 6, "all of three epochs"
+    assert counted.steps == 4, "all of two epochs"
 
 
 def test_short_attempts_write_no_checkpoint(tmp_path: Path) -> None:

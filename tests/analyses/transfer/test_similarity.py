@@ -114,9 +114,12 @@ def test_neither_how_many_words_at_a_time_nor_memory_changes_it(
 ) -> None:
     monkeypatch.setattr(similarity, "AT_ONCE", 17)
     monkeypatch.setattr(similarity, "MEMORY", 1)
-    again = compared(minis).tables["similarity"]
-    assert again[KEYS].equals(four.tables["similarity"][KEYS])
-    np.testing.assert_allclose(again["cka"], four.tables["similarity"]["cka"], atol=1e-9)
+    again = compared([minis[0], minis[3]]).tables["similarity"]
+    names = [minis[0].name, minis[3].name]
+    table = four.tables["similarity"]
+    table = table[table["model_a"].isin(names) & table["model_b"].isin(names)]
+    assert again[KEYS].equals(table[KEYS].reset_index(drop=True))
+    np.testing.assert_allclose(again["cka"], table["cka"], atol=1e-9)
 
 
 def test_models_of_one_name_are_told_apart(minis: list[Model]) -> None:
@@ -192,7 +195,7 @@ def test_a_run_by_reference_draws_its_matrices(
 def test_the_layers_of_one_model_stand_next_to_those_of_its_random_twin(
     minis: list[Model],
 ) -> None:
-    for model in minis:
+    for model in (minis[0], minis[3]):
         found = compared([model], max_sentences=10)
         table = found.tables["similarity"]
         names = [model.name, f"{model.name}@random"]

@@ -54,7 +54,7 @@ def tried(folder: Path, doc: Doc) -> TextPrediction:
             pytest.param(name, "frozen", marks=() if name in BY_DAY else pytest.mark.slow)
             for name in KINDS
         ),
-        ("entailment", "fine-tuned"),
+        pytest.param("entailment", "fine-tuned", marks=pytest.mark.slow),
     ],
 )
 def test_a_text_is_thought_of_as_in_the_run(name: str, method: str, tmp_path: Path) -> None:
