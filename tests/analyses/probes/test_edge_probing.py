@@ -19,7 +19,7 @@ from workbench.analyses.probes.experiments import BUDGETS, EDGE_PROBING, EdgePro
 from workbench.experiment import Inputs
 from workbench.experiment.definition import unmet_requirements
 
-SIZES = {"train": 120, "dev": 30, "test": 50}
+SIZES = {"train": 90, "dev": 24, "test": 40}
 FEW = {
     "seeds": (0,),
     "max_epochs": 12,
