@@ -61,8 +61,16 @@ def probed(model: Model, corpus: Corpus | None = None, **settings: object) -> Re
 
 @pytest.fixture(scope="module")
 def found(opened: Opened) -> Result:
-    """What probes find in BERT; learnt once."""
-    return probed(opened("bert"))
+    """What probes find in BERT that are not cut off."""
+    return probed(opened("bert"), seeds=(0,))
+
+
+@pytest.fixture(autouse=True)
+def _few_epochs(found: Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other probes are cut off after two epochs: no other test depends on what they learn."""
+    place = "workbench.analyses.probes.structural_training"
+    monkeypatch.setattr(f"{place}.EPOCHS", 2)
+    monkeypatch.setattr(f"{place}.trained.__defaults__", (lambda *_: None, 2))
 
 
 @pytest.mark.parametrize(
@@ -97,22 +105,13 @@ def test_every_layer_of_every_stack_has_its_baselines(opened: Opened, name: str)
         assert draw(result.tables).data
 
 
-def test_the_same_seed_gives_the_same_tables_and_another_gives_others(
-    opened: Opened, found: Result
-) -> None:
-    first, again = found.tables, probed(opened("bert")).tables
+def test_the_same_seed_gives_the_same_tables_and_another_gives_others(opened: Opened) -> None:
+    first, again = (probed(opened("bert")).tables for _ in range(2))
     for name, table in first.items():
         pd.testing.assert_frame_equal(table, again[name])
     assert set(first["scores"]["seed"]) == {0, 1}
     own = first["scores"].query("encoder == 'model' and metric == 'dspr'")
     assert own.groupby("layer")["value"].nunique().max() == 2
-
-
-def few_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Probes are cut off after two epochs."""
-    place = "workbench.analyses.probes.structural_training"
-    monkeypatch.setattr(f"{place}.EPOCHS", 2)
-    monkeypatch.setattr(f"{place}.trained.__defaults__", (lambda *_: None, 2))
 
 
 def turned(doc: Doc) -> Doc:
@@ -128,10 +127,7 @@ def turned(doc: Doc) -> Doc:
     )
 
 
-def test_the_gold_of_the_test_part_changes_no_weight(
-    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    few_epochs(monkeypatch)
+def test_the_gold_of_the_test_part_changes_no_weight(opened: Opened, tmp_path: Path) -> None:
     primer = wb.read("primer:size=200")
     train, dev, test = (list(primer.docs(part, 8)) for part in ("train", "dev", "test"))
     poisoned = [turned(doc) for doc in test]
@@ -201,7 +197,7 @@ def test_words_beyond_the_models_length_give_a_caveat_and_are_left_out(opened: O
 
 
 def test_a_result_says_what_was_not_learnt_and_what_was_cut_off(
-    opened: Opened, found: Result, monkeypatch: pytest.MonkeyPatch
+    opened: Opened, found: Result
 ) -> None:
     means = found.tables["means"].set_index(list(LAYER))
     for (task, encoder, stack, layer, metric), row in means.iterrows():
@@ -212,7 +208,6 @@ def test_a_result_says_what_was_not_learnt_and_what_was_cut_off(
         assert np.isnan(row["half"]) == (encoder in ("random", "chain"))
     said = " ".join(caveat.text for caveat in found.caveats)
     assert ("not above the chain baseline" in said) == (not means["learnt"].all())
-    few_epochs(monkeypatch)
     short = probed(opened("bert"), seeds=(0,))
     assert not short.tables["scores"].query("encoder != 'chain'")["converged"].any()
     assert any("still improving" in caveat.text for caveat in short.caveats)

@@ -84,7 +84,7 @@ def moved(model: Model, stack: str, layer: int, size: float = 0.3) -> Model:
 def test_a_model_that_was_not_trained_has_not_changed(
     name: str, whole: Callable[[str], Model]
 ) -> None:
-    result = changed(whole(name), whole(name).copy())
+    result = changed(whole(name), whole(name).copy(), max_sentences=8)
     table = result.tables["drift"]
     assert list(table.columns) == [*LAYER, *NUMBERS, "n"]
     np.testing.assert_allclose(table["cka"], 1, atol=1e-9)
@@ -279,8 +279,8 @@ def test_forgetting_is_the_loss_after_less_that_before(whole: Callable[[str], Mo
 @pytest.mark.parametrize("name", mostly(["mini:bert", "mini:elmo", "mini:t5"], "mini:t5"))
 def test_every_objective_has_its_losses(name: str, whole: Callable[[str], Model]) -> None:
     before, after = whole(name), wb.load(f"{name}@random")
-    found = changed(before, after).tables["losses"].set_index("metric")
-    batch = encode(corpus().docs("train", 20))
+    found = changed(before, after, max_sentences=8).tables["losses"].set_index("metric")
+    batch = encode(corpus().docs("train", 8))
     for column, model in (("before", before), ("after", after)):
         for metric, (value, number) in measures(score(model, batch), model.objective).items():
             if metric in found.index:
@@ -400,7 +400,7 @@ def test_every_figure_is_drawn(asked: Result) -> None:
 
 
 def test_figures_stand_without_what_was_not_asked(whole: Callable[[str], Model]) -> None:
-    tables = changed(whole("mini:t5"), whole("mini:t5"), max_sentences=5).tables
+    tables = changed(whole("mini:t5"), whole("mini:t5"), max_sentences=2).tables
     drawings = DRIFT.drawings()
     assert len(drawings["drift"](tables).data) == 4 * 2
     assert drawings["modules"](tables).data and drawings["similarity"](tables).data

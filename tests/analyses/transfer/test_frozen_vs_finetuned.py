@@ -9,6 +9,7 @@ import pytest
 import workbench as wb
 from tests.judges.in_process import Asking
 from tests.judges.in_process import run as here
+from tests.models.gated import opened
 from workbench import WorkbenchError
 from workbench.analyses.transfer import frozen_vs_finetuned
 from workbench.runs.launch import remove
@@ -135,7 +136,7 @@ def test_of_several_corpora_each_is_scored_on_the_part_it_has(tmp_path: Any) -> 
             (tmp_path / name / f"{split}.tsv").write_text("sentence\tlabel\n" + "".join(rows))
     how = {**ONE, "tasks": []}
     corpora = [wb.read(str(tmp_path / name)) for name in ("one", "other")]
-    run = here("frozen-vs-finetuned", [wb.load("mini:bert")], corpora, split="test", **how)
+    run = here("frozen-vs-finetuned", [opened("bert")], corpora, split="test", **how)
     assert run.tables["delta"]["task"].tolist() == ["one", "other"]
 
 

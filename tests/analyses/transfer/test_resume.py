@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 
 import workbench as wb
 from tests.analyses.heads.conftest import Silent
+from tests.models.gated import opened
 from workbench import Model, Result, experiments
 from workbench.analyses.transfer.trainer import checkpoints
 from workbench.experiment import Inputs
@@ -42,7 +43,7 @@ class Counted(Silent):
 @cache
 def model() -> Model:
     """Which no fine-tuning changes."""
-    return wb.load("mini:bert", device="cpu")
+    return opened("bert")
 
 
 def tuned(home: Path, progress: Silent, **settings: Any) -> Result:

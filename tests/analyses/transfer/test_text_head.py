@@ -102,6 +102,9 @@ def test_the_predictions_are_those_of_the_run_that_tuned_it(
         device="cpu",
     )  # fmt: skip
     model: Any = wb.load(run.name, device="cpu")
+    losses = run.tables["learning"]["loss"]
+    assert losses.iloc[-3:].mean() < 0.7 * losses.iloc[:3].mean()
+    assert run.tables["scores"]["trainable"].gt(1e6).all(), "decoder and all"
     table = run.tables["predictions"]
     texts = table["said"].tolist()
     # which of both the few steps have learnt to write depends on the rounding of the processor

@@ -10,6 +10,7 @@ from spacy.tokens import Doc
 import workbench as wb
 from tests.analyses.heads.conftest import Silent
 from tests.analyses.transfer.conftest import VOCAB, of_words, parted
+from tests.models.gated import opened
 from workbench import Corpus, Model, WorkbenchError, experiments
 from workbench.corpora.text_prediction import TextPrediction, pair_of, predict_text
 from workbench.experiment import Inputs
@@ -22,7 +23,7 @@ KINDS = ("sentiment", "entailment", "relatedness", "questions", "entities", "pos
 @cache
 def bert() -> Model:
     """Which no fine-tuning changes."""
-    return wb.load("mini:bert")
+    return opened("bert")
 
 
 def predictions(

@@ -23,6 +23,7 @@ from workbench.analyses.attention.maps_of_text import Source, Text
 from workbench.analyses.predictions.results import TopChoices
 from workbench.corpora.layers import vocabulary
 from workbench.engine.taps import Site
+from workbench.report.html import as_json
 
 TEXT = "The old dog sees Mary in the park."
 EVIL = "</script><img/src=x/onerror=alert(1)>"
@@ -90,6 +91,7 @@ def test_a_large_grid_stays_within_two_megabytes_and_says_what_is_missing(
     assert tuple(heads[0]["state"]["cell"]) in cells
     assert 5 < len(cells) < 54
     assert f"{len(cells):,} of 54 heads open without a kernel" in output
+    assert as_json(MISSING) in output, "which the browser says of the others"
 
 
 def test_fewer_layers_are_all_there(bert: Model) -> None:
@@ -263,8 +265,12 @@ def opened(browser: Browser, tmp_path: Path) -> Callable[..., Opened]:
 def test_offline_one_can_hover_and_pin_and_outputs_do_not_disturb_one_another(
     opened: Callable[..., Opened], maps: AttentionMaps
 ) -> None:
-    page, said, asked = opened(html(maps), html(maps.grid(unit="words", special="hidden")))
+    outputs = html(maps), html(maps.grid(unit="words", special="hidden"))
+    page, said, asked = opened(
+        *(f'<div style="background:#111111">{output}</div>' for output in outputs)
+    )
     first, second = (page.locator("[id^=workbench]").nth(n) for n in (0, 1))
+    assert first.locator(".attention").get_attribute("data-scheme") == "dark"
     first.get_by_role("button", name="Map").click()
     panel = first.locator(".map .pane svg").first
     panel.hover(position={"x": 30, "y": 30})
@@ -283,6 +289,7 @@ def test_offline_one_can_hover_and_pin_and_outputs_do_not_disturb_one_another(
     page.context.close()
 
 
+@pytest.mark.slow  # by day, the page that stands alone says so
 @pytest.mark.browser
 def test_a_head_that_is_not_stored_says_how_to_get_it(
     opened: Callable[..., Opened], large_output: str
@@ -327,8 +334,9 @@ def test_with_a_kernel_a_word_is_edited_in_place(
     page.context.close()
 
 
+@pytest.mark.slow  # by day, that of two outputs has dark ones, and that of frames light ones
 @pytest.mark.browser
-@pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.slow), "dark"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_follows_the_page(
     opened: Callable[..., Opened], maps: AttentionMaps, scheme: Any
 ) -> None:
