@@ -48,7 +48,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, BiLM]:
             "elmo",
             lesson(),
             root / "elmo",
-            settings(35, batch_size=8, learning_rate=1e-2),
+            settings(50, batch_size=8, learning_rate=1e-2),
             home=root / "tokens",
         )
     net = kept[root / "elmo"]

@@ -60,12 +60,12 @@ def test_words_in_like_company_come_to_lie_together(tmp_path: Path) -> None:
     rng, lines = Random(0), []
     kinds = {"animal": "cat dog cow".split(), "drink": "tea milk wine".split()}
     company = {"animal": "runs barks sleeps".split(), "drink": "hot cold sweet".split()}
-    for _ in range(500):
+    for _ in range(900):
         kind = rng.choice([*kinds])
         lines.append(" ".join([rng.choice(kinds[kind]), *rng.choices(company[kind], k=2)]))
         lines.append("")
     out = tmp_path / "v"
-    own = settings(80, learning_rate=6e-2, width=16, n_heads=1)
+    own = settings(120, learning_rate=6e-2, width=16, n_heads=1)
     train("vectors", lines, out, own, home=tmp_path / "tokens")
     vectors = read_vectors(out)
     assert "<S>" not in vectors.rows
