@@ -12,7 +12,7 @@ from spacy.tokens import Doc
 from torch import Tensor
 
 import workbench as wb
-from tests.analyses.probes.test_structural_probe import Quiet, corpus_of, turned
+from tests.analyses.probes.test_structural_probe import Quiet, corpus_of, primer, turned
 from tests.analyses.probes.test_trees import doc_of, nothing_missing, random_heads
 from tests.models import zoo
 from tests.planted.look import BUILDERS, eager
@@ -49,14 +49,14 @@ def once(opened: Opened) -> Callable[[str], Result]:
 
 
 def probed(model: Model, corpus: Corpus | None = None, **settings: object) -> Result:
-    inputs = Inputs((model,), (corpus or wb.read("primer:size=200"),))
+    inputs = Inputs((model,), (corpus or primer(),))
     return run(inputs, AttentionProbe(**{**SMALL, **settings}), Quiet())
 
 
 @pytest.fixture
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Probes are cut off soon: for tests of what does not depend on what they learn."""
-    defaults = (attention_features.DECAYS, 20)
+    defaults = (attention_features.DECAYS, 5)
     monkeypatch.setattr(attention_features.train_probes, "__defaults__", defaults)
 
 

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-import workbench as wb
-from tests.analyses.probes.test_structural_probe import Quiet, corpus_of
+from tests.analyses.probes.test_structural_probe import Quiet, corpus_of, primer
 from tests.analyses.probes.test_trees import doc_of
 from tests.models import zoo
 from workbench import Corpus, Model, Result, WorkbenchError, load
@@ -318,7 +317,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Opened:
 def told(
     model: Model, corpus: Corpus | None = None, scratch: Path | None = None, **settings: object
 ) -> Result:
-    inputs = Inputs((model,), (corpus or wb.read("primer:size=200"),), scratch=scratch)
+    inputs = Inputs((model,), (corpus or primer(),), scratch=scratch)
     return run(inputs, DescriptionLength(**{**SMALL, **settings}), Quiet())
 
 

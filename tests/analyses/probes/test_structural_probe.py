@@ -54,8 +54,14 @@ def corpus_of(train: list[Doc], dev: list[Doc], test: list[Doc]) -> Corpus:
     return Corpus("docs", {name: lambda own=own: iter(own) for name, own in parts.items()})
 
 
+@cache
+def primer() -> Corpus:
+    """Read once: what layers it has is told of all its texts."""
+    return wb.read("primer:size=200")
+
+
 def probed(model: Model, corpus: Corpus | None = None, **settings: object) -> Result:
-    inputs = Inputs((model,), (corpus or wb.read("primer:size=200"),))
+    inputs = Inputs((model,), (corpus or primer(),))
     return run(inputs, StructuralProbe(**{**SMALL, **settings}), Quiet())
 
 

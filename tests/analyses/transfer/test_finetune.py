@@ -36,6 +36,12 @@ SCORES = {
 
 
 @cache
+def sentiment() -> Corpus:
+    """Read once: which tasks it has is told of all its texts."""
+    return wb.read(SENTIMENT)
+
+
+@cache
 def model_of(name: str) -> Model:
     """A mini model, which no fine-tuning changes."""
     return wb.load(f"mini:{name}")
@@ -73,7 +79,7 @@ SLOW = pytest.mark.slow
 )
 def test_every_kind_of_model_is_adapted_and_the_tables_are_whole(name: str, tmp_path: Path) -> None:
     model = model_of(name)
-    corpus = wb.read(SENTIMENT)
+    corpus = sentiment()
     found = finetuned(model, corpus, tmp_path / "kept", **FEW)
     assert set(found.tables) == set(experiments()["finetune"].tables)
     scores = found.tables["scores"]
@@ -99,7 +105,7 @@ def test_every_kind_of_model_is_adapted_and_the_tables_are_whole(name: str, tmp_
 
 
 def test_the_same_seed_gives_the_same_scores() -> None:
-    model, corpus = model_of("bert"), wb.read(SENTIMENT)
+    model, corpus = model_of("bert"), sentiment()
     how: dict[str, Any] = {**FEW, "learning_rates": [1e-3], "seeds": [0]}
     one, two = (finetuned(model, corpus, **how).tables for _ in range(2))
     columns = ["seed", "split", "metric", "value"]
@@ -110,7 +116,7 @@ def test_the_same_seed_gives_the_same_scores() -> None:
 
 @pytest.mark.parametrize("method", mostly(["frozen", "fine-tuned", "lora"], "lora"))
 def test_the_model_that_is_kept_opens_and_answers_as_it_did(method: str, tmp_path: Path) -> None:
-    model, corpus = model_of("bert"), wb.read(SENTIMENT)
+    model, corpus = model_of("bert"), sentiment()
     before = {name: value.clone() for name, value in model.named_weights().items()}
     how: dict[str, Any] = {**FEW, "seeds": [0], "learning_rates": [2e-3]}
     found = finetuned(model, corpus, tmp_path, method=method, **how)
@@ -260,7 +266,7 @@ def test_a_rate_at_which_the_loss_is_no_number_loses_nothing(step: int, monkeypa
 
     monkeypatch.setattr(TaskHead, "loss", loss)
     how: dict[str, Any] = {**FEW, "seeds": [0], "learning_rates": [9e-4, 1e-3]}
-    found = finetuned(model_of("bert"), wb.read(SENTIMENT), **how)
+    found = finetuned(model_of("bert"), sentiment(), **how)
     scores = found.tables["scores"]
     assert scores.query("split == 'test'")["learning_rate"].unique().tolist() == [1e-3]
     (note,) = (each.text for each in found.caveats if "NaN or infinite" in each.text)
@@ -273,7 +279,7 @@ def test_where_every_attempt_fails_the_untouched_head_is_scored(monkeypatch: Any
     from workbench.models.output_heads.task_heads import TaskHead
 
     monkeypatch.setattr(TaskHead, "loss", lambda self, found, *_: found.sum() * float("nan"))
-    found = finetuned(model_of("bert"), wb.read(SENTIMENT), **FEW)
+    found = finetuned(model_of("bert"), sentiment(), **FEW)
     assert len(scored(found)) == 2 and any("NaN or infinite" in each.text for each in found.caveats)
 
 
@@ -334,7 +340,7 @@ def test_a_pruned_model_is_tuned_and_kept_as_one(tmp_path: Path) -> None:
     assert isinstance(model, HuggingFace)
     small = without(model, [(0, 0), (1, 2)])
     how: dict[str, Any] = {**FEW, "seeds": [0], "learning_rates": [1e-3], "max_epochs": 1}
-    finetuned(small, wb.read(SENTIMENT), tmp_path, **how)
+    finetuned(small, sentiment(), tmp_path, **how)
     opened = wb.load(str(tmp_path))
     assert isinstance(opened, HuggingFace) and opened.n_removed_heads == 2
 

@@ -89,6 +89,7 @@ def test_left_to_right_is_trained_once_for_both_heads(found: Run) -> None:
     assert {arm: list(heads[arm]) for arm in ARMS} == {a: [k.head] for a, k in ARMS.items()}
 
 
+@pytest.mark.slow  # by day, test_frozen_vs_finetuned has that of such parts
 def test_nothing_is_computed_twice(found: Run) -> None:
     before = {run.name: now.ended for run, now in all_runs()}
     assert asked(arms=[*ARMS]).name == found.name

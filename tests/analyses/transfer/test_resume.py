@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 import workbench as wb
 from tests.analyses.heads.conftest import Silent
 from tests.models.gated import opened
-from workbench import Model, Result, experiments
+from workbench import Corpus, Model, Result, experiments
 from workbench.analyses.transfer.trainer import checkpoints
 from workbench.experiment import Inputs
 from workbench.models import fine_tuning
@@ -46,12 +46,18 @@ def model() -> Model:
     return opened("bert")
 
 
+@cache
+def corpus() -> Corpus:
+    """Read once: which tasks it has is told of all its texts."""
+    return wb.read("primer/sentiment:size=60")
+
+
 def tuned(home: Path, progress: Silent, **settings: Any) -> Result:
     kind = experiments()["finetune"]
     scratch, keep = home / "scratch", home / "model"
     scratch.mkdir(parents=True, exist_ok=True)
     inputs = Inputs(
-        (model(),), (wb.read("primer/sentiment:size=60"),),
+        (model(),), (corpus(),),
         scratch=scratch, keep=keep,
     )  # fmt: skip
     return kind.run(inputs, kind.settings(**{**FEW, **settings}), progress)

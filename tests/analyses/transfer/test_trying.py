@@ -60,7 +60,7 @@ def tried(folder: Path, doc: Doc) -> TextPrediction:
 )
 def test_a_text_is_thought_of_as_in_the_run(name: str, method: str, tmp_path: Path) -> None:
     of_words = name in ("entities", "pos")
-    corpus = wb.read(f"primer{'' if of_words else f'/{name}'}:size=100")
+    corpus = wb.read(f"primer{'' if of_words else f'/{name}'}:size=60")
     task = {"task": name} if of_words else {}
     said = predictions(bert(), corpus, tmp_path, method=method, **task)
     model = wb.load(str(tmp_path))
@@ -81,7 +81,7 @@ def test_a_text_is_thought_of_as_in_the_run(name: str, method: str, tmp_path: Pa
 
 
 def test_two_texts_that_are_typed_are_the_pair_of_a_corpus(tmp_path: Path) -> None:
-    corpus = wb.read("primer/entailment:size=100")
+    corpus = wb.read("primer/entailment:size=60")
     said = predictions(bert(), corpus, tmp_path)
     doc = next(iter(corpus.docs("test", 1)))
     one, two = (part.as_doc() for part in doc.spans["segments"])
@@ -97,7 +97,7 @@ def test_a_text_with_no_word_that_is_known_is_answered(vectors: WordModel, tmp_p
 
 
 def test_a_text_that_is_too_long_is_told(tmp_path: Path) -> None:
-    predictions(bert(), wb.read("primer/sentiment:size=100"), tmp_path)
+    predictions(bert(), wb.read("primer/sentiment:size=60"), tmp_path)
     assert tried(tmp_path, Doc(VOCAB, ["good"] * 3000)).cut
 
 
