@@ -146,8 +146,8 @@ def test_a_study_runs_from_one_command(
     if name == "objectives":
         trained = run.tables["pretraining"].set_index("arm")["run"]
         assert len({recipe(trained[arm])["tokenizer"] for arm in ("mlm", "mlm+nsp")}) == 1
-    assert tuple(run.tables["table"]["arm"]) == STUDIES[name].arms  # type: ignore[index]
-    assert len(run.tables["claims"]) == len(STUDIES[name].claims)  # type: ignore[index]
+    assert tuple(run.tables["table"]["arm"]) == STUDIES[name].arms
+    assert len(run.tables["claims"]) == len(STUDIES[name].claims)
     assert any("the paper" in finding.claim for finding in run.findings)
 
 
