@@ -203,11 +203,11 @@ COMPANY = {"animal": "runs barks sleeps".split(), "drink": "hot cold sweet".spli
 )
 def test_words_in_like_company_come_to_lie_together(objective: str, tmp_path: Path) -> None:
     rng, lines = Random(0), []
-    for _ in range(500):
+    for _ in range(900):
         kind = rng.choice([*KINDS])
         lines.append(" ".join([rng.choice(KINDS[kind]), *rng.choices(COMPANY[kind], k=2)]))
         lines.append("")
-    own = settings(80, learning_rate=6e-2, width=16, n_heads=1, objective=objective)
+    own = settings(120, learning_rate=6e-2, width=16, n_heads=1, objective=objective)
     found = train("vectors", lines, tmp_path / "v", own, home=tmp_path / "tokens")
     assert (found.rows == ()) == (objective == "ppmi")
     read = read_vectors(tmp_path / "v")
