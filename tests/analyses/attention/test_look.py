@@ -10,6 +10,7 @@ import torch
 from spacy.tokens import Doc
 
 from tests.models import zoo
+from tests.night import mostly
 from workbench import Capture, Model, WorkbenchError, encode, load
 from workbench.analyses.attention import capture as looking
 from workbench.analyses.attention.capture import CACHE, AttentionMaps, attention, passes
@@ -34,7 +35,9 @@ def captured(model: Model, doc: Doc) -> list[np.ndarray]:
     return [tap.maps[site][0][0].numpy() for site in model.sites]
 
 
-@pytest.mark.parametrize("name", zoo.NAMES)
+@pytest.mark.parametrize(
+    "name", mostly(zoo.NAMES, "bert", "gpt2", "t5-3-2", "xlnet", "longformer", "llama")
+)
 def test_maps_are_those_of_the_engine(model: Models, doc: Doc, name: str) -> None:
     found = attention(model(name), doc)
     expected = captured(model(name), doc)
@@ -123,19 +126,6 @@ def test_what_the_decoder_writes_is_another_text(model: Models, doc: Doc) -> Non
     )
 
 
-def test_a_hundred_texts_leave_no_more_than_the_bound(
-    model: Models, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(CACHE, "max_bytes", 200_000)
-    words = [[f"w{i}", "sees", "the", "dog", "."] * 4 for i in range(100)]
-    sizes = []
-    for each in words:
-        attention(model("bert"), Doc(vocabulary("en"), words=each))
-        sizes.append(CACHE.size)
-    assert max(sizes) <= 200_000
-    assert len(CACHE) > 1
-
-
 def test_models_without_attention_say_so(doc: Doc) -> None:
     with pytest.raises(WorkbenchError, match="no-attention"):
         attention(load("mini:elmo"), doc)
@@ -190,7 +180,8 @@ def test_a_hundred_texts_leave_the_process_as_large_as_thirty(
         seen = attention(model("bert"), text)
         scene.side_of(seen, ("encoder", "self"), Options(), text)
         sizes.append(held())
-    assert CACHE.size <= 4 << 20
+        assert CACHE.size <= 4 << 20
+    assert len(CACHE) > 1
     assert max(sizes[30:]) - sizes[30] < 16 << 20
 
 

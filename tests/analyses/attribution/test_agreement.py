@@ -9,6 +9,7 @@ import pytest
 
 import workbench as wb
 from tests.analyses.predictions.known import KEY, planted
+from tests.night import mostly
 from workbench.analyses.attribution.agreement import (
     Compared,
     agreement,
@@ -44,8 +45,16 @@ def model_of(name: str) -> wb.Model:
     return wb.load(name, device="cpu")
 
 
-@pytest.mark.parametrize("by", ["word", "piece"])
-@pytest.mark.parametrize("name", ["mini:bert", "mini:gpt", "mini:t5", "mini:elmo"])
+MINIS = ("mini:bert", "mini:gpt", "mini:t5", "mini:elmo")
+
+
+@pytest.mark.parametrize(
+    ("name", "by"),
+    mostly(
+        [(name, by) for name in MINIS for by in ("word", "piece")],
+        ("mini:bert", "piece"), ("mini:gpt", "word"), ("mini:elmo", "word"),
+    ),
+)  # fmt: skip
 def test_leave_one_out_is_what_hiding_each_word_does(name: str, by: Any) -> None:
     for doc in wb.read("primer").docs("test", limit=3):
         prediction = of_word(model_of(name), doc, max(2, len(doc) - 3))
@@ -61,15 +70,9 @@ def test_leave_one_out_is_what_hiding_each_word_does(name: str, by: Any) -> None
                 assert score == pytest.approx(-changes[unit.word], abs=1e-6)
 
 
-MINIS = ("mini:bert", "mini:gpt", "mini:t5", "mini:elmo")
-
-
 @pytest.mark.parametrize(
     ("name", "limit"),
-    [
-        *((name, 1) for name in MINIS if name != "mini:elmo"),
-        *(pytest.param(name, 3, marks=pytest.mark.slow) for name in MINIS),
-    ],
+    [("mini:bert", 1), *(pytest.param(name, 3, marks=pytest.mark.slow) for name in MINIS)],
 )
 def test_the_word_that_is_named_first_is_the_one_whose_hiding_changes_most(
     name: str, limit: int
@@ -175,7 +178,7 @@ def test_pairs_of_a_long_text_and_of_a_single_word_are_refused() -> None:
     assert caught.value.code == "text-empty"
 
 
-@pytest.mark.parametrize("name", ["mini:bert", "mini:gpt"])
+@pytest.mark.parametrize("name", mostly(["mini:bert", "mini:gpt"], "mini:bert"))
 def test_python_chooses_as_the_page_does(name: str) -> None:
     model, text = model_of(name), "The girls did not walk because they ___ tall."
     found = wb.attribute(model, text)

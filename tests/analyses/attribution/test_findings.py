@@ -115,7 +115,7 @@ def test_methods_are_compared_on_the_same_texts() -> None:
     """The gain of the best method minus that of another, by document, with a plain bootstrap."""
     found = run_here(
         "attribution", wb.load("mini:bert", device="cpu"), wb.read("primer:size=200"),
-        max_predictions=12, methods=("gradient-x-input", "occlusion"), random_models=0,
+        max_predictions=6, methods=("gradient-x-input", "occlusion"), random_models=0,
         n_shuffles=100,
     ).tables["methods"].set_index("method")  # fmt: skip
     chosen = found.loc[["gradient-x-input", "occlusion"]]

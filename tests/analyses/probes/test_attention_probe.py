@@ -12,7 +12,7 @@ from spacy.tokens import Doc
 from torch import Tensor
 
 import workbench as wb
-from tests.analyses.probes.test_structural_probe import Quiet, corpus_of, turned
+from tests.analyses.probes.test_structural_probe import Quiet, corpus_of, primer, turned
 from tests.analyses.probes.test_trees import doc_of, nothing_missing, random_heads
 from tests.models import zoo
 from tests.planted.look import BUILDERS, eager
@@ -49,8 +49,15 @@ def once(opened: Opened) -> Callable[[str], Result]:
 
 
 def probed(model: Model, corpus: Corpus | None = None, **settings: object) -> Result:
-    inputs = Inputs((model,), (corpus or wb.read("primer:size=200"),))
+    inputs = Inputs((model,), (corpus or primer(),))
     return run(inputs, AttentionProbe(**{**SMALL, **settings}), Quiet())
+
+
+@pytest.fixture
+def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Probes are cut off soon: for tests of what does not depend on what they learn."""
+    defaults = (attention_features.DECAYS, 5)
+    monkeypatch.setattr(attention_features.train_probes, "__defaults__", defaults)
 
 
 # --- on attention that is prescribed --------------------------------------------------------------
@@ -210,11 +217,21 @@ def test_maps_of_words_equal_a_slow_loop(opened: Opened) -> None:
                     assert torch.allclose(heads, expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["bert", pytest.param("gpt2", marks=pytest.mark.slow), "t5-3-2"])
-def test_every_stack_has_its_probes_and_cross_attention_none(
+@pytest.mark.parametrize(
+    "name", ["bert", *(pytest.param(n, marks=pytest.mark.slow) for n in ("gpt2", "t5-3-2"))]
+)
+def test_every_stack_has_its_probes(
     opened: Opened, once: Callable[[str], Result], name: str
 ) -> None:
-    model, result = opened(name), once(name)
+    holds_every_stack(opened(name), once(name))
+
+
+@pytest.mark.usefixtures("few_steps")
+def test_a_decoder_has_its_probes_and_cross_attention_none(opened: Opened) -> None:
+    holds_every_stack(opened("t5-3-2"), probed(opened("t5-3-2"), max_sentences=4, seeds=(0,)))
+
+
+def holds_every_stack(model: Model, result: Result) -> None:
     assert set(result.tables) == set(ATTENTION_PROBE.tables)
     for table, about in ATTENTION_PROBE.tables.items():
         found = result.tables[table]
@@ -235,8 +252,9 @@ def test_every_stack_has_its_probes_and_cross_attention_none(
         assert draw(result.tables).data
 
 
-def test_the_same_seed_gives_the_same_tables(opened: Opened, once: Callable[[str], Result]) -> None:
-    first, again = once("bert").tables, probed(opened("bert")).tables
+@pytest.mark.usefixtures("few_steps")
+def test_the_same_seed_gives_the_same_tables(opened: Opened) -> None:
+    first, again = (probed(opened("bert")).tables for _ in range(2))
     for name, table in first.items():
         pd.testing.assert_frame_equal(table, again[name])
     controls = first["scores"].query("control and layer == -1 and encoder == 'model'")
@@ -245,7 +263,7 @@ def test_the_same_seed_gives_the_same_tables(opened: Opened, once: Callable[[str
 
 
 def test_a_result_says_what_was_not_learnt_and_what_more_sentences_would_give(
-    opened: Opened, once: Callable[[str], Result]
+    once: Callable[[str], Result],
 ) -> None:
     result = once("bert")
     means, said = result.tables["means"], " ".join(caveat.text for caveat in result.caveats)
@@ -261,10 +279,9 @@ def test_a_result_says_what_was_not_learnt_and_what_more_sentences_would_give(
     figure = FIGURES["layers"](result.tables)
     curves = [trace for trace in figure.data if trace.line.color == MODEL]
     assert BASELINE in {colour for trace in curves for colour in trace.marker.color}
-    alone = probed(opened("bert"), seeds=(0,), half_data_check=False).tables["means"]
-    assert alone["half"].isna().all()
 
 
+@pytest.mark.usefixtures("few_steps")
 def test_the_gold_of_the_test_part_changes_no_weight(opened: Opened) -> None:
     primer = wb.read("primer:size=200")
     train, dev, test = (list(primer.docs(part, 5)) for part in ("train", "dev", "test"))
@@ -286,21 +303,18 @@ def test_a_model_without_heads_is_refused(tmp_path: Path) -> None:
     assert "needs attention heads" in str(fault)
 
 
-def test_sentences_without_arcs_give_a_caveat_and_a_part_of_only_such_is_an_error(
+@pytest.mark.usefixtures("few_steps")
+def test_sentences_without_arcs_and_words_beyond_the_models_length_give_a_caveat(
     opened: Opened,
 ) -> None:
+    short, long = doc_of([0, 0, 1]), doc_of([0, *range(149)])
     dots = doc_of([0, 0], ["PUNCT", "PUNCT"])
-    docs = [doc_of([0, 0, 1]), doc_of([0]), dots]
-    result = probed(opened("bert"), corpus_of(docs, docs, docs), seeds=(0,), half_data_check=False)
-    assert any("6 of 9 sentences have no arc" in each.text for each in result.caveats)
+    docs = [short, doc_of([0]), dots]
+    corpus = corpus_of(docs, docs, [*docs, long])
+    result = probed(opened("bert"), corpus, seeds=(0,), half_data_check=False)
+    assert result.tables["means"]["half"].isna().all()
+    for said in ("6 of 10 sentences have no arc", "words were cut off", "sentences are scored"):
+        assert any(said in each.text for each in result.caveats), said
+    assert 2 < result.tables["scores"]["n"].iloc[0] < 2 + 149
     with pytest.raises(WorkbenchError, match="dev has no word"):
         probed(opened("bert"), corpus_of(docs, [doc_of([0]), dots], docs))
-
-
-def test_words_beyond_the_models_length_give_a_caveat_and_are_not_scored(opened: Opened) -> None:
-    short, long = doc_of([0, 0, 1]), doc_of([0, *range(149)])
-    corpus = corpus_of([short], [short], [short, long])
-    result = probed(opened("bert"), corpus, seeds=(0,), half_data_check=False)
-    assert any("words were cut off" in each.text for each in result.caveats)
-    assert any("sentences are scored" in each.text for each in result.caveats)
-    assert 2 < result.tables["scores"]["n"].iloc[0] < 2 + 149

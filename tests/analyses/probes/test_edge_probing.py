@@ -19,7 +19,7 @@ from workbench.analyses.probes.experiments import BUDGETS, EDGE_PROBING, EdgePro
 from workbench.experiment import Inputs
 from workbench.experiment.definition import unmet_requirements
 
-SIZES = {"train": 120, "dev": 30, "test": 50}
+SIZES = {"train": 90, "dev": 24, "test": 40}
 FEW = {
     "seeds": (0,),
     "max_epochs": 12,
@@ -385,10 +385,8 @@ def test_a_majority_that_is_not_scored_gives_way_to_the_commonest_that_is(
     assert told(found, "'Other', does not count in the score")
 
 
-@pytest.mark.parametrize(
-    ("seed", "mode"),
-    [(0, "top"), *(pytest.param(seed, "layer", marks=pytest.mark.slow) for seed in (0, 1))],
-)
+@pytest.mark.slow  # by day, edge probes find nearly all labels of the planted layers
+@pytest.mark.parametrize(("seed", "mode"), [(0, "top"), (0, "layer"), (1, "layer")])
 def test_an_edge_probe_is_at_most_a_point_under_a_linear_one(seed: int, mode: str) -> None:
     """Pairs of spans from planted labels, fifteen hundred targets."""
     read = planted.corpus({"train": 330, "dev": 100, "test": 200}, seed=seed)

@@ -101,7 +101,9 @@ def laid(name: str = "", **how: object) -> RunCurves:
 
 
 @pytest.mark.parametrize("name", [name for name in FIGURES if name != "learning"])
-@pytest.mark.parametrize("stacks", [("encoder",), ("encoder", "decoder")])
+@pytest.mark.parametrize(
+    "stacks", [pytest.param(("encoder",), marks=pytest.mark.slow), ("encoder", "decoder")]
+)
 def test_a_figure_is_drawn_for_any_stacks_and_names(name: str, stacks: Sequence[str]) -> None:
     tables, _, _ = probed(tasks=("pos", EVIL, "roles"), stacks=stacks)
     figure = harmless(FIGURES[name](tables))
@@ -186,7 +188,7 @@ def test_a_control_task_that_crosses_the_curves_is_drawn_to_its_top() -> None:
 
 
 def test_eight_tasks_fit_in_two_rows() -> None:
-    tables = probed(tasks=[f"task {number}" for number in range(8)])[0]
+    tables = probed(tasks=[f"task {number}" for number in range(8)], layers=1)[0]
     figure = FIGURES["curves"](tables)
     assert len({trace.yaxis for trace in figure.data}) == 8 and figure.layout.height < 600
 

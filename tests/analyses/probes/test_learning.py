@@ -220,7 +220,7 @@ def test_an_attention_probe_reaches_the_optimum_of_plain_adam(
     kind: str, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Task and control in one stack, from strided gradients: each optimum is Adam's own."""
-    every = sentences_of(30, 6)
+    every = sentences_of(12, 6)
     maps = maps_of(every, lambda one: [uniform(one), towards(one) / 2, towards(one).T / 3])
     words = torch.randn(300, 4, generator=torch.Generator().manual_seed(0))
     sizes = attention_features.sizes_of(maps, every)

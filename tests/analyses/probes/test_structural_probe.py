@@ -54,23 +54,42 @@ def corpus_of(train: list[Doc], dev: list[Doc], test: list[Doc]) -> Corpus:
     return Corpus("docs", {name: lambda own=own: iter(own) for name, own in parts.items()})
 
 
+@cache
+def primer() -> Corpus:
+    """Read once: what layers it has is told of all its texts."""
+    return wb.read("primer:size=200")
+
+
 def probed(model: Model, corpus: Corpus | None = None, **settings: object) -> Result:
-    inputs = Inputs((model,), (corpus or wb.read("primer:size=200"),))
+    inputs = Inputs((model,), (corpus or primer(),))
     return run(inputs, StructuralProbe(**{**SMALL, **settings}), Quiet())
+
+
+@pytest.fixture(scope="module")
+def found(opened: Opened) -> Result:
+    """What probes find in BERT that are not cut off."""
+    return probed(opened("bert"), seeds=(0,))
+
+
+@pytest.fixture(autouse=True)
+def _few_epochs(found: Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other probes are cut off after two epochs: no other test depends on what they learn."""
+    place = "workbench.analyses.probes.structural_training"
+    monkeypatch.setattr(f"{place}.EPOCHS", 2)
+    monkeypatch.setattr(f"{place}.trained.__defaults__", (lambda *_: None, 2))
 
 
 @pytest.mark.parametrize(
     "name",  # a net of one stack has what each stack of T5 has
     [
-        *(pytest.param(one, marks=pytest.mark.slow) for one in ("bert", "gpt2")),
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("bert", "gpt2", "elmo")),
         "t5",
-        "elmo",
         "vectors",
     ],
 )
 def test_every_layer_of_every_stack_has_its_baselines(opened: Opened, name: str) -> None:
     model = opened(name)
-    result = probed(model, seeds=(0,))
+    result = probed(model, seeds=(0,), max_sentences=8)
     assert set(result.tables) == set(STRUCTURAL_PROBE.tables)
     for table, about in STRUCTURAL_PROBE.tables.items():
         found = result.tables[table]
@@ -184,22 +203,17 @@ def test_words_beyond_the_models_length_give_a_caveat_and_are_left_out(opened: O
 
 
 def test_a_result_says_what_was_not_learnt_and_what_was_cut_off(
-    opened: Opened, monkeypatch: pytest.MonkeyPatch
+    opened: Opened, found: Result
 ) -> None:
-    result = probed(opened("bert"), seeds=(0,))
-    means = result.tables["means"].set_index(list(LAYER))
+    means = found.tables["means"].set_index(list(LAYER))
     for (task, encoder, stack, layer, metric), row in means.iterrows():
         under = [means.loc[(task, "chain", "chain", -1, metric), "value"]]
         if encoder == "model":
             under.append(means.loc[(task, "random", stack, layer, metric), "value"])
         assert row["learnt"] == (encoder == "chain" or row["value"] > max(under))
         assert np.isnan(row["half"]) == (encoder in ("random", "chain"))
-    said = " ".join(caveat.text for caveat in result.caveats)
+    said = " ".join(caveat.text for caveat in found.caveats)
     assert ("not above the chain baseline" in said) == (not means["learnt"].all())
-    monkeypatch.setattr("workbench.analyses.probes.structural_training.EPOCHS", 2)
-    monkeypatch.setattr(
-        "workbench.analyses.probes.structural_training.trained.__defaults__", (lambda *_: None, 2)
-    )
     short = probed(opened("bert"), seeds=(0,))
     assert not short.tables["scores"].query("encoder != 'chain'")["converged"].any()
     assert any("still improving" in caveat.text for caveat in short.caveats)

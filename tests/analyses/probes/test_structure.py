@@ -83,18 +83,6 @@ def test_of_states_that_know_nothing_no_tree_is_read() -> None:
     assert found < chance + 0.1
 
 
-def test_a_probe_learns_the_same_alone_and_in_a_stack() -> None:
-    every = forest(60, 2)
-    train, dev = every[:40], every[40:]
-    tables = [exact(every), exact(every).flip(0)]
-    states = states_of(tables, train)
-    probes = [Probe(task, source, 0) for task in ("distance", "depth") for source in (0, 1)]
-    together = trained(states, train, dev, probes, 4).weights[0]
-    for row, probe in enumerate(probes):
-        alone = trained(states, train, dev, [probe], 4).weights[0]
-        assert torch.allclose(together[row], alone[0], atol=1e-4)
-
-
 def test_a_seed_gives_the_same_matrices_again_and_another_gives_others() -> None:
     every = forest(30, 3)
     states = states_of([exact(every)], every[:20])

@@ -198,6 +198,7 @@ def test_a_run_of_another_name_trained_nothing(place: Path) -> None:
     assert located("bert-base-uncased") == "bert-base-uncased"
 
 
+@pytest.mark.slow  # by day, the test before, and the profiles of test_families
 def test_a_profile_of_it_is_answered_by_another_process(bert: Run, place: Path) -> None:
     found = wb.run(
         "profile", model=bert.name, corpus=place / "text.txt", device="cpu", max_sentences=50

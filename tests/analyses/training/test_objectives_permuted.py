@@ -122,7 +122,7 @@ def require_no_leak(net: XLNetLMHeadModel, out: dict[str, Tensor], right: Tensor
             assert movers(net, out, row, query) == set(allowed), (row, place)
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(data=batches("bert", "unigram"))
 def test_a_target_is_predicted_from_exactly_the_pieces_before_it(data: tuple[Drawn, int]) -> None:
     drawn, seed = data

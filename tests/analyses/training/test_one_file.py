@@ -25,7 +25,7 @@ def test_an_objective_is_one_file(with_objective: None, tmp_path: Path) -> None:
     Training(family="bert", objective="every-other")
     (tmp_path / "text").write_text("\n".join(lesson(60)))
     trained = train(
-        "bert", tmp_path / "text", tmp_path / "out", settings(40, objective="every-other")
+        "bert", tmp_path / "text", tmp_path / "out", settings(20, objective="every-other")
     )
     losses = [row.loss for row in trained.rows if row.loss is not None]
     assert losses[-1] < losses[0]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.analyses.training.lessons import lesson, settings
 from tests.analyses.training.texts import tokenizer
+from tests.night import mostly
 from workbench import WorkbenchError
 from workbench.analyses.training.packing import SIMILAR, Sentences, sentences_of
 from workbench.analyses.training.token_store import Store, tokenize_text
@@ -82,7 +83,7 @@ def test_what_needs_the_order_of_sentences_refuses_them(tmp_path: Path) -> None:
         train("gpt", lesson(), tmp_path / "out", settings(rows="lines"))
 
 
-@pytest.mark.parametrize("family", ["gpt", "t5", pytest.param("roberta", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("family", mostly(["gpt", "t5", "roberta"], "t5"))
 def test_families_learn_from_sentences(family: str, tmp_path: Path, tokens: Path) -> None:
     hidden = {} if family == "gpt" else {"mask_rate": 0.4}
     packed, by_row = settings(3, **hidden), settings(15, rows="sentences", **hidden)

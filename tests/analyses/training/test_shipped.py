@@ -15,6 +15,7 @@ from spacy.tokens import Doc
 
 import workbench as wb
 from tests.judges.odd import Quiet
+from tests.night import mostly
 from workbench import WorkbenchError, encode, read
 from workbench.analyses.training.commands import shipped
 from workbench.analyses.training.experiments import EXPERIMENT
@@ -96,7 +97,7 @@ def test_each_is_clearly_better_than_trigrams(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=pytest.mark.slow) if n == "bert" else n for n in NAMES],  # the next test
+    mostly(NAMES, "elmo"),  # of BERT, the next test
 )
 def test_scores_are_those_of_the_models_as_they_are_shipped(
     name: str, models: Any, docs: list[Doc]
@@ -118,7 +119,7 @@ def test_a_fifth_of_the_sentences_has_about_the_shipped_score(models: Any, docs:
     assert perplexity == pytest.approx(SCORES["bert"]["scores"]["perplexity"]["model"], rel=0.1)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", mostly(NAMES, "bert"))
 def test_most_agreement_pairs_are_kept_right(name: str, models: Any, pairs: list[Pair]) -> None:
     model = models[name]
     good, bad = (
@@ -129,7 +130,7 @@ def test_most_agreement_pairs_are_kept_right(name: str, models: Any, pairs: list
     assert SCORES[name]["pairs"]["agreement"] > 0.6
 
 
-@pytest.mark.parametrize("name", RELATIONS)
+@pytest.mark.parametrize("name", mostly(RELATIONS, "bert"))
 def test_heads_follow_relations(name: str, models: Any, docs: list[Doc]) -> None:
     corpus = wb.Corpus("held-out", {"test": lambda: iter(docs)})
     heads = EXPERIMENTS["heads"]
@@ -183,7 +184,7 @@ def completed(model: Any, text: str, count: int) -> list[str]:
     return [choice.strip("▁ ") for choice in choices]
 
 
-@pytest.mark.parametrize("name", NOVELS)
+@pytest.mark.parametrize("name", mostly(NOVELS, NOVELS[0]))
 def test_sentences_of_everyday_are_completed(name: str) -> None:
     """What a visitor may type; the mini models know no word of most of them."""
     model, mini = wb.load(name, device="cpu"), wb.load(f"mini:{name[7:]}", device="cpu")

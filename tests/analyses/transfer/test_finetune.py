@@ -13,6 +13,7 @@ import workbench as wb
 from tests.analyses.heads.conftest import Silent
 from tests.analyses.transfer.conftest import corpus_of, doc_of, of_order, of_words, parted
 from tests.models import zoo
+from tests.night import mostly
 from workbench import Corpus, Model, Result, WorkbenchError, experiments
 from workbench.corpora.splits import SplitSizes
 from workbench.experiment import Inputs
@@ -32,6 +33,12 @@ SCORES = {
     "task", "model", "method", "head", "seed", "learning_rate", "ridge", "split", "metric",
     "value", "baseline", "learned", "converged", "trainable", "peak_memory", "seconds", "size",
 }  # fmt: skip
+
+
+@cache
+def sentiment() -> Corpus:
+    """Read once: which tasks it has is told of all its texts."""
+    return wb.read(SENTIMENT)
 
 
 @cache
@@ -56,7 +63,7 @@ def scored(found: Result) -> list[float]:
 
 def test_static_vectors_solve_a_task_of_words_and_not_one_of_order(vectors: WordModel) -> None:
     how: dict[str, Any] = {
-        "method": "frozen", "max_train": 300, "max_dev": 100, "max_test": 100,
+        "method": "frozen", "max_train": 300, "max_dev": 100, "max_test": 100, "seeds": [0],
     }  # fmt: skip
     assert min(scored(finetuned(vectors, parted(of_words), **how))) > 0.97
     assert max(scored(finetuned(vectors, parted(of_order), **how))) < 0.7
@@ -68,11 +75,11 @@ SLOW = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
-    "name", ["bert", "elmo", pytest.param("gpt", marks=SLOW), pytest.param("t5", marks=SLOW)]
+    "name", ["bert", *(pytest.param(name, marks=SLOW) for name in ("elmo", "gpt", "t5"))]
 )
 def test_every_kind_of_model_is_adapted_and_the_tables_are_whole(name: str, tmp_path: Path) -> None:
     model = model_of(name)
-    corpus = wb.read(SENTIMENT)
+    corpus = sentiment()
     found = finetuned(model, corpus, tmp_path / "kept", **FEW)
     assert set(found.tables) == set(experiments()["finetune"].tables)
     scores = found.tables["scores"]
@@ -98,17 +105,18 @@ def test_every_kind_of_model_is_adapted_and_the_tables_are_whole(name: str, tmp_
 
 
 def test_the_same_seed_gives_the_same_scores() -> None:
-    model, corpus = model_of("bert"), wb.read(SENTIMENT)
-    one, two = (finetuned(model, corpus, **FEW, learning_rates=[1e-3]).tables for _ in range(2))
+    model, corpus = model_of("bert"), sentiment()
+    how: dict[str, Any] = {**FEW, "learning_rates": [1e-3], "seeds": [0]}
+    one, two = (finetuned(model, corpus, **how).tables for _ in range(2))
     columns = ["seed", "split", "metric", "value"]
     pd.testing.assert_frame_equal(one["scores"][columns], two["scores"][columns])
     pd.testing.assert_frame_equal(one["predictions"], two["predictions"])
     pd.testing.assert_frame_equal(one["learning"], two["learning"])
 
 
-@pytest.mark.parametrize("method", ["frozen", pytest.param("fine-tuned", marks=SLOW), "lora"])
+@pytest.mark.parametrize("method", mostly(["frozen", "fine-tuned", "lora"], "lora"))
 def test_the_model_that_is_kept_opens_and_answers_as_it_did(method: str, tmp_path: Path) -> None:
-    model, corpus = model_of("bert"), wb.read(SENTIMENT)
+    model, corpus = model_of("bert"), sentiment()
     before = {name: value.clone() for name, value in model.named_weights().items()}
     how: dict[str, Any] = {**FEW, "seeds": [0], "learning_rates": [2e-3]}
     found = finetuned(model, corpus, tmp_path, method=method, **how)
@@ -166,10 +174,10 @@ def test_less_of_an_error_is_better(vectors: WordModel) -> None:
     ("task", "metrics"),
     [
         ("entities", {"precision", "recall", "f1"}),
-        ("pos", {"accuracy"}),
+        pytest.param("pos", {"accuracy"}, marks=SLOW),
         ("relatedness", {"pearson", "spearman", "mse"}),
         pytest.param("questions", {"exact_match", "f1"}, marks=SLOW),
-        ("entailment", {"accuracy", "f1", "matthews"}),
+        pytest.param("entailment", {"accuracy", "f1", "matthews"}, marks=SLOW),
         pytest.param("acceptability", {"accuracy", "f1", "matthews"}, marks=SLOW),
     ],
 )
@@ -221,14 +229,13 @@ def test_a_training_that_is_cut_off_is_marked() -> None:
     assert all(mark.endswith("-open") for mark in by_seed(found.tables).data[0].marker.symbol)
 
 
+@SLOW
 @pytest.mark.parametrize(
     "task",
-    [
-        "sentiment",
-        *(pytest.param(t, marks=SLOW) for t in ("relatedness", "questions", "entailment")),
-    ],
+    ["sentiment", "relatedness", "questions", "entailment"],
 )
 def test_an_encoder_decoder_writes_its_answer(task: str) -> None:
+    """By day, `test_text_head` has the predictions of such a run."""
     how: dict[str, Any] = {"head": "text", "seeds": [0], "learning_rates": [3e-3], "max_epochs": 3}
     found = finetuned(model_of("t5"), wb.read(f"primer/{task}:size=200"), **how)
     learning = found.tables["learning"]["loss"]
@@ -247,7 +254,7 @@ def test_what_writes_no_text_says_so() -> None:
             finetuned(model_of(model), wb.read(corpus), head="text", **how)
 
 
-@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("step", [pytest.param(1, marks=SLOW), 2])
 def test_a_rate_at_which_the_loss_is_no_number_loses_nothing(step: int, monkeypatch: Any) -> None:
     """The other rate is taken, and the table says what happened; an epoch has two steps."""
     from workbench.models.output_heads.task_heads import TaskHead
@@ -261,7 +268,7 @@ def test_a_rate_at_which_the_loss_is_no_number_loses_nothing(step: int, monkeypa
 
     monkeypatch.setattr(TaskHead, "loss", loss)
     how: dict[str, Any] = {**FEW, "seeds": [0], "learning_rates": [9e-4, 1e-3]}
-    found = finetuned(model_of("bert"), wb.read(SENTIMENT), **how)
+    found = finetuned(model_of("bert"), sentiment(), **how)
     scores = found.tables["scores"]
     assert scores.query("split == 'test'")["learning_rate"].unique().tolist() == [1e-3]
     (note,) = (each.text for each in found.caveats if "NaN or infinite" in each.text)
@@ -274,7 +281,7 @@ def test_where_every_attempt_fails_the_untouched_head_is_scored(monkeypatch: Any
     from workbench.models.output_heads.task_heads import TaskHead
 
     monkeypatch.setattr(TaskHead, "loss", lambda self, found, *_: found.sum() * float("nan"))
-    found = finetuned(model_of("bert"), wb.read(SENTIMENT), **FEW)
+    found = finetuned(model_of("bert"), sentiment(), **FEW)
     assert len(scored(found)) == 2 and any("NaN or infinite" in each.text for each in found.caveats)
 
 
@@ -334,7 +341,8 @@ def test_a_pruned_model_is_tuned_and_kept_as_one(tmp_path: Path) -> None:
     model = model_of("bert")
     assert isinstance(model, HuggingFace)
     small = without(model, [(0, 0), (1, 2)])
-    finetuned(small, wb.read(SENTIMENT), tmp_path, seeds=[0], learning_rates=[1e-3], max_epochs=1)
+    how: dict[str, Any] = {**FEW, "seeds": [0], "learning_rates": [1e-3], "max_epochs": 1}
+    finetuned(small, sentiment(), tmp_path, **how)
     opened = wb.load(str(tmp_path))
     assert isinstance(opened, HuggingFace) and opened.n_removed_heads == 2
 

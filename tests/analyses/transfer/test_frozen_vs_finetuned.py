@@ -1,5 +1,6 @@
 """The table: every cell a run that is never computed twice, and differences that are theirs."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 import workbench as wb
 from tests.judges.in_process import Asking
 from tests.judges.in_process import run as here
-from workbench import WorkbenchError
+from tests.models.gated import opened
+from workbench import Corpus, WorkbenchError
 from workbench.analyses.transfer import frozen_vs_finetuned
 from workbench.runs.launch import remove
 from workbench.runs.run import all_runs
@@ -21,7 +23,16 @@ QUICK: dict[str, Any] = {
     "learning_rates": [2e-3],
     "tasks": ["sentiment", "relatedness"],
 }  # fmt: skip
-ONE: dict[str, Any] = {**QUICK, "tasks": ["sentiment"], "lstm_baseline": False, "seeds": [0]}
+ONE: dict[str, Any] = {
+    **QUICK, "tasks": ["sentiment"], "lstm_baseline": False, "seeds": [0],
+    "max_train": 16, "max_dev": 8, "max_test": 10,
+}  # fmt: skip
+
+
+@cache
+def corpus() -> Corpus:
+    """Read once: which tasks it has is told of all its texts."""
+    return wb.read(CORPUS)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -35,7 +46,7 @@ def _runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_every_cell_is_asked_and_the_table_is_what_they_say() -> None:
     asking = Asking()
     models = [wb.load("mini:bert"), wb.load("mini:elmo")]
-    table = here("frozen-vs-finetuned", models, [wb.read(CORPUS)], asking=asking, **QUICK)
+    table = here("frozen-vs-finetuned", models, [corpus()], asking=asking, **QUICK)
     answers = {each.name: each for each in asking.answers}
     cells = table.tables["cells"]
     assert len(cells) == 2 * 2 * 3, "models, tasks, and ways"
@@ -70,7 +81,7 @@ def test_models_are_saved_by_default_if_they_take_little_disk(
         assert wb.load(name, device="cpu").task_head is not None
     asking = Asking()
     monkeypatch.setattr(frozen_vs_finetuned, "SAVED_MIB", 1)
-    models, corpora = [wb.load("mini:bert")], [wb.read(CORPUS)]
+    models, corpora = [wb.load("mini:bert")], [corpus()]
     larger = here("frozen-vs-finetuned", models, corpora, asking=asking, **ONE)
     assert not any(request.settings["save_model"] for request in asking.questions)
     assert any("No models were saved: 2 models take" in each.text for each in larger.caveats)
@@ -102,7 +113,7 @@ def test_a_method_that_a_model_cannot_take_is_told_before_anything_is_learnt() -
     models = [wb.load("mini:bert"), wb.load("mini:elmo")]
     how = {**QUICK, "methods": ["lora"]}
     with pytest.raises(WorkbenchError, match="cannot be adapted with lora") as told:
-        here("frozen-vs-finetuned", models, [wb.read(CORPUS)], asking=asking, **how)
+        here("frozen-vs-finetuned", models, [corpus()], asking=asking, **how)
     assert "mini:elmo" in str(told.value) and not asking.questions
 
 
@@ -132,7 +143,7 @@ def test_of_several_corpora_each_is_scored_on_the_part_it_has(tmp_path: Any) -> 
             (tmp_path / name / f"{split}.tsv").write_text("sentence\tlabel\n" + "".join(rows))
     how = {**ONE, "tasks": []}
     corpora = [wb.read(str(tmp_path / name)) for name in ("one", "other")]
-    run = here("frozen-vs-finetuned", [wb.load("mini:bert")], corpora, split="test", **how)
+    run = here("frozen-vs-finetuned", [opened("bert")], corpora, split="test", **how)
     assert run.tables["delta"]["task"].tolist() == ["one", "other"]
 
 

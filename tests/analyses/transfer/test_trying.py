@@ -10,6 +10,7 @@ from spacy.tokens import Doc
 import workbench as wb
 from tests.analyses.heads.conftest import Silent
 from tests.analyses.transfer.conftest import VOCAB, of_words, parted
+from tests.models.gated import opened
 from workbench import Corpus, Model, WorkbenchError, experiments
 from workbench.corpora.text_prediction import TextPrediction, pair_of, predict_text
 from workbench.experiment import Inputs
@@ -22,7 +23,7 @@ KINDS = ("sentiment", "entailment", "relatedness", "questions", "entities", "pos
 @cache
 def bert() -> Model:
     """Which no fine-tuning changes."""
-    return wb.load("mini:bert")
+    return opened("bert")
 
 
 def predictions(
@@ -54,12 +55,12 @@ def tried(folder: Path, doc: Doc) -> TextPrediction:
             pytest.param(name, "frozen", marks=() if name in BY_DAY else pytest.mark.slow)
             for name in KINDS
         ),
-        ("entailment", "fine-tuned"),
+        pytest.param("entailment", "fine-tuned", marks=pytest.mark.slow),
     ],
 )
 def test_a_text_is_thought_of_as_in_the_run(name: str, method: str, tmp_path: Path) -> None:
     of_words = name in ("entities", "pos")
-    corpus = wb.read(f"primer{'' if of_words else f'/{name}'}:size=100")
+    corpus = wb.read(f"primer{'' if of_words else f'/{name}'}:size=60")
     task = {"task": name} if of_words else {}
     said = predictions(bert(), corpus, tmp_path, method=method, **task)
     model = wb.load(str(tmp_path))
@@ -80,7 +81,7 @@ def test_a_text_is_thought_of_as_in_the_run(name: str, method: str, tmp_path: Pa
 
 
 def test_two_texts_that_are_typed_are_the_pair_of_a_corpus(tmp_path: Path) -> None:
-    corpus = wb.read("primer/entailment:size=100")
+    corpus = wb.read("primer/entailment:size=60")
     said = predictions(bert(), corpus, tmp_path)
     doc = next(iter(corpus.docs("test", 1)))
     one, two = (part.as_doc() for part in doc.spans["segments"])
@@ -96,7 +97,7 @@ def test_a_text_with_no_word_that_is_known_is_answered(vectors: WordModel, tmp_p
 
 
 def test_a_text_that_is_too_long_is_told(tmp_path: Path) -> None:
-    predictions(bert(), wb.read("primer/sentiment:size=100"), tmp_path)
+    predictions(bert(), wb.read("primer/sentiment:size=60"), tmp_path)
     assert tried(tmp_path, Doc(VOCAB, ["good"] * 3000)).cut
 
 

@@ -20,25 +20,33 @@ PAGE = """<!doctype html><meta charset="utf-8"><title>harness</title>
 <div id="host"></div>
 <script type="module">
 {script}
-const place = document.getElementById("host").attachShadow({{ mode: "open" }});
 const style = document.createElement("style");
 style.textContent = {style!r};
-place.append(style);
 const bytes = (text) => Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
-window.slow = 0;
-window.escaped = [];
 document.addEventListener("keydown", (event) => window.escaped.push(event.key));
-window.give = (text) => {{
-  window.clear = attention({{ parentElement: place, data: bytes(text), setTriggerValue: trigger }});
+window.mount = () => {{
+  const box = document.createElement("div");
+  document.getElementById("host").replaceChildren(box);
+  document.documentElement.className = "";
+  const place = (window.place = box.attachShadow({{ mode: "open" }}));
+  place.append(style.cloneNode(true));
+  Object.assign(window, {{ slow: 0, escaped: [], workbenchAttention: undefined }});
+  const trigger = async (name, request) => {{
+    const wait = window.slow;
+    const text = place === window.place && await window.answer(name, JSON.stringify(request));
+    if (wait) await new Promise((go) => setTimeout(go, wait));
+    if (text && place === window.place) window.give(text);
+  }};
+  window.give = (text) => {{
+    const given = {{ parentElement: place, data: bytes(text), setTriggerValue: trigger }};
+    window.clear = attention(given);
+  }};
 }};
-async function trigger(name, request) {{
-  const wait = window.slow;
-  const text = await window.answer(name, JSON.stringify(request));
-  if (wait) await new Promise((go) => setTimeout(go, wait));
-  if (text) window.give(text);
-}}
-window.place = place;
-window.ready = true;
+window.unmount = () => {{
+  window.clear();
+  document.getElementById("host").replaceChildren();
+  window.place = null;
+}};
 </script>"""
 
 
@@ -141,6 +149,15 @@ def stage(browser: Browser) -> Iterator[tuple[Page, list[Shown]]]:
     page.context.close()
 
 
+def written(folder: Path, patience: int) -> Path:
+    """A file with the stand-in, which sends a request again after so many milliseconds."""
+    script = frames.script().replace("PATIENCE = 3000", f"PATIENCE = {patience}")
+    script = script.replace("KEPT = 2000", "KEPT = 300") + f"window.patience = {patience};"
+    file = folder / "page.html"
+    file.write_text(PAGE.format(script=script, style=frames.style()), encoding="utf-8")
+    return file
+
+
 @pytest.fixture
 def show(stage: tuple[Page, list[Shown]], tmp_path: Path) -> Iterator[Show]:
     """Shows a world in the stand-in for Streamlit; by the end nothing may have gone wrong."""
@@ -152,21 +169,19 @@ def show(stage: tuple[Page, list[Shown]], tmp_path: Path) -> Iterator[Show]:
     ) -> Shown:
         one = Shown(page, world)
         shown.append(one)
-        script = frames.script().replace("PATIENCE = 3000", f"PATIENCE = {patience}")
-        script = script.replace("KEPT = 2000", "KEPT = 300")
-        file = tmp_path / "page.html"
-        file.write_text(PAGE.format(script=script, style=frames.style()), encoding="utf-8")
         page.mouse.move(0, 0)
         page.set_viewport_size({"width": width, "height": 900})
-        page.goto(file.as_uri())
-        page.wait_for_function("window.ready")
+        if page.evaluate("window.patience") != patience:
+            page.goto(written(tmp_path, patience).as_uri())
+        page.evaluate("window.mount()")
         one.give(first or world.overview())
         if first is None:
             one.painted()
         return one
 
     yield opened
-    page.goto("about:blank")  # so that nothing of this test speaks in the next
+    if shown:
+        page.evaluate("window.unmount()")  # so that nothing of this test speaks in the next
     for one in shown:
         assert one.console == []
         schemes = ("file:", "data:", "blob:", "about:")

@@ -45,7 +45,7 @@ def number(text: str) -> float:
     return float(found[1].replace("−", "-").replace("+", ""))
 
 
-def test_colours_follow_the_values(show: Show) -> None:
+def test_colours_follow_the_values_and_the_scheme(show: Show) -> None:
     shown = show(World([Side(np.eye(8, dtype=np.float32)[None, None], TOKENS)]))
     shown.open(0, 0)
     seen = pixels(shown)
@@ -53,6 +53,11 @@ def test_colours_follow_the_values(show: Show) -> None:
     assert (seen[on][:, :3] == [0x0B, 0x3C, 0x66]).all()
     assert (seen[~on][:, :3] == [0xE8, 0xF1, 0xF8]).all()
     expect(shown.page.locator(".legend")).to_contain_text("1.000")
+    shown.page.evaluate("() => document.documentElement.classList.add('dark')")
+    shown.page.wait_for_selector(".attention[data-scheme=dark]")
+    seen = pixels(shown)
+    assert seen[0, 0, :3].tolist() == [0xE1, 0xF0, 0xFB]
+    assert seen[0, 1, :3].tolist() == [0x1D, 0x2A, 0x36]
 
 
 def test_masked_cells_are_not_there_which_is_not_zero(show: Show) -> None:
@@ -137,20 +142,20 @@ def test_a_pin_stays_through_layers_heads_and_looks(show: Show) -> None:
     }
 
 
-@pytest.mark.parametrize("count", [1, 3, 5])
-def test_the_lines_say_how_much_they_carry(show: Show, count: int) -> None:
+def test_the_lines_say_how_much_they_carry(show: Show) -> None:
     shown = show(small())
     shown.open(1, 1)
     page = shown.page
     page.get_by_role("button", name="Lines").click()
     shown.menu("Display")
-    page.get_by_label("Lines per token").select_option(str(count))
     one = shown.world.sides[0].maps[1, 1]
-    share = np.sort(one, axis=1)[:, -count:].sum() / one.sum()
-    words_ = page.locator(".share").inner_text()
-    assert words_.startswith("The lines carry ") and words_.endswith(" % of the attention.")
-    assert float(words_.split()[3]) == pytest.approx(100 * share, abs=0.5)
-    assert page.locator(".lineview line").count() == 8 * count
+    for count in (1, 3, 5):
+        page.get_by_label("Lines per token").select_option(str(count))
+        share = np.sort(one, axis=1)[:, -count:].sum() / one.sum()
+        words_ = page.locator(".share").inner_text()
+        assert words_.startswith("The lines carry ") and words_.endswith(" % of the attention.")
+        assert float(words_.split()[3]) == pytest.approx(100 * share, abs=0.5)
+        assert page.locator(".lineview line").count() == 8 * count
 
 
 def test_a_threshold_and_a_hovered_token(show: Show) -> None:
@@ -200,9 +205,18 @@ def test_a_scrollbar_cuts_no_token_on_the_right(show: Show) -> None:
     assert pane.evaluate("p => p.scrollWidth - p.clientWidth") == 0
 
 
-def test_the_page_stays_light_at_1024_tokens(show: Show) -> None:
-    maps = np.broadcast_to(softmaxed((1, 1), 1024, 1024, causal=True), (1, 2, 1024, 1024)).copy()
-    shown = show(World([Side(maps, words(1024), causal=True, scores=[])]))
+@pytest.mark.parametrize(
+    ("count", "down", "right", "texts"),
+    [
+        (300, 2100, 1400, ("w160", "w110")),
+        pytest.param(1024, 9000, 7000, ("w650", "w510"), marks=pytest.mark.slow),
+    ],
+)
+def test_the_page_stays_light_with_many_tokens(
+    show: Show, count: int, down: int, right: int, texts: tuple[str, str]
+) -> None:
+    maps = np.broadcast_to(softmaxed((1, 1), count, count, causal=True), (1, 2, count, count))
+    shown = show(World([Side(maps.copy(), words(count), causal=True, scores=[])]))
     shown.open(0, 0)
     page = shown.page
     counts = {}
@@ -213,9 +227,9 @@ def test_the_page_stays_light_at_1024_tokens(show: Show) -> None:
     page.get_by_label("Size").select_option("1")
     shown.menu("Display", False)
     pane = page.locator(".map .pane")
-    pane.evaluate("p => { p.scrollTop = 9000; p.scrollLeft = 7000; }")
-    expect(page.locator("svg.left-axis")).to_contain_text("w650")
-    expect(page.locator("svg.above")).to_contain_text("w510")
+    pane.evaluate("(p, [y, x]) => { p.scrollTop = y; p.scrollLeft = x; }", [down, right])
+    expect(page.locator("svg.left-axis")).to_contain_text(texts[0])
+    expect(page.locator("svg.above")).to_contain_text(texts[1])
     page.get_by_role("button", name="Lines").click()
     counts["lines", "1"] = shown.nodes()
     for key in ["ArrowRight", "ArrowLeft"] * 3:
@@ -297,7 +311,7 @@ def test_where_there_is_no_query_and_key_it_says_why(show: Show) -> None:
     expect(shown.page.get_by_role("button", name="Query and key")).to_be_hidden()
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [pytest.param(1280, marks=pytest.mark.slow), 390])
 def test_hostile_and_odd_tokens_are_text(show: Show, width: int) -> None:
     count = len(ODD)
     shown = show(World([Side(softmaxed((1, 1), count, count), ODD)], title=HOSTILE[0]), width=width)
@@ -314,16 +328,6 @@ def test_hostile_and_odd_tokens_are_text(show: Show, width: int) -> None:
         assert sign in texts
     assert any(text.startswith("⟨U+202") for text in texts)
     shown.shot(f"cell-odd-{width}")
-
-
-def test_turning_dark_turns_the_colours(show: Show) -> None:
-    shown = show(World([Side(np.eye(8, dtype=np.float32)[None, None], TOKENS)]))
-    shown.open(0, 0)
-    shown.page.evaluate("() => document.documentElement.classList.add('dark')")
-    shown.page.wait_for_selector(".attention[data-scheme=dark]")
-    seen = pixels(shown)
-    assert seen[0, 0, :3].tolist() == [0xE1, 0xF0, 0xFB]
-    assert seen[0, 1, :3].tolist() == [0x1D, 0x2A, 0x36]
 
 
 def test_several_heads_have_a_colour_each_and_a_token_is_lit_in_all_maps(show: Show) -> None:

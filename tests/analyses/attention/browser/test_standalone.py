@@ -47,7 +47,9 @@ def opened(browser: Browser, file: Path, **how: Any) -> tuple[Page, list[str], l
     return page, said, requests
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+@pytest.mark.parametrize(
+    ("width", "scheme"), [pytest.param(1280, "light", marks=pytest.mark.slow), (390, "dark")]
+)
 def test_it_works_from_disk_alone(browser: Browser, file: Path, width: int, scheme: Any) -> None:
     page, said, requests = opened(
         browser, file, color_scheme=scheme, viewport={"width": width, "height": 900}

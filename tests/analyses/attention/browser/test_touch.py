@@ -42,7 +42,11 @@ def size_of(shown: Shown, of: str) -> float:
 
 @pytest.mark.parametrize(
     ("look", "drawing"),
-    [("map", ".map .pane svg"), ("lines", ".lineview .pane svg"), ("grid", "canvas.heads")],
+    [
+        pytest.param("map", ".map .pane svg", marks=pytest.mark.slow),  # as for lines
+        ("lines", ".lineview .pane svg"),
+        ("grid", "canvas.heads"),
+    ],
 )
 def test_two_fingers_zoom_the_map_and_a_double_tap_resets_it(
     show: Show, look: str, drawing: str
