@@ -245,8 +245,18 @@ def test_no_text_becomes_markup(tmp_path: Path) -> None:
         assert "alert" in parsed.text, name
 
 
-def test_a_large_figure_is_a_picture_and_a_long_table_is_cut() -> None:
-    values = np.random.default_rng(0).random((100, 100))
+@pytest.mark.parametrize(
+    ("side", "large", "more"),
+    [
+        (40, 40_000, "1,580"),
+        pytest.param(100, notebook.LARGE, "9,980", marks=pytest.mark.slow),
+    ],
+)
+def test_a_large_figure_is_a_picture_and_a_long_table_is_cut(
+    side: int, large: int, more: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notebook, "LARGE", large)
+    values = np.random.default_rng(0).random((side, side))
     table = pd.DataFrame({"value": values.ravel()})
     figure = go.Figure(go.Heatmap(z=values, hovertemplate="%{x} %{y} %{z}"))
     item = SimpleNamespace(table=table, notes=(), figure=lambda: figure)
@@ -254,7 +264,7 @@ def test_a_large_figure_is_a_picture_and_a_long_table_is_cut() -> None:
     tags = [tag for tag, _ in Parsed(html).tags]
     assert len(html) < LARGEST
     assert "img" in tags and "svg" not in tags
-    assert "shown as a picture" in html and "9,980 more rows" in html
+    assert "shown as a picture" in html and f"{more} more rows" in html
 
 
 @pytest.mark.browser
