@@ -119,7 +119,8 @@ def test_across_origins_nothing_is_answered_either(hostile: Page, app_url: str) 
 
 
 def test_the_same_browser_uses_the_app_under_its_own_name(page: Page, app_url: str) -> None:
-    page.goto(f"{app_url}/_stcore/health")  # of the app's origin; test_pages draws pages of it
+    page.goto(app_url)
+    expect(page.get_by_test_id("stApp")).to_be_visible()
     answered = page.evaluate(ASK, [app_url, ROUTES, "same-origin"])
     assert answered["page"] == answered["health"] == answered["settings"] == 200
     assert 403 not in {answered[name] for name in ("media", "component", "component v2")}
