@@ -29,9 +29,10 @@ def run(*command: object, cwd: Path = ROOT, **environment: str) -> str:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder into which the freshly built wheel is installed."""
     built, target = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("installed")
-    run("-m", "build", "--wheel", "--no-isolation", "--outdir", built)
+    run("-m", "hatchling", "build", "--target", "wheel", "--directory", built)
     (wheel,) = built.glob("*.whl")
-    run("-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", target, wheel)
+    quickly = ("--quiet", "--no-deps", "--no-index", "--no-compile", "--disable-pip-version-check")
+    run("-m", "pip", "install", *quickly, "--target", target, wheel)
     return target
 
 

@@ -3,12 +3,15 @@
 import re
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests import warm
+from workbench.app.runs import result_page
 from workbench.core import machine
 
 SECONDS = 120  # a model is opened in a process of its own
@@ -61,6 +64,23 @@ def home(
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
     warm.answer(monkeypatch)
     return tmp_path
+
+
+@pytest.fixture
+def all_tabs(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Every tab of a result is drawn in one run of the page, and raises what is wrong with it.
+
+    But for those in the set that this is: tabs with one and the same box cannot be drawn at once.
+    """
+    left_out: set[str] = set()
+
+    def drawn(views: Mapping[str, result_page.View], selection: Any) -> None:
+        for name, view in views.items():
+            if name not in left_out:
+                view(selection)
+
+    monkeypatch.setattr(result_page, "_tabs", drawn)
+    return left_out
 
 
 def opened(page: str, **query: str | list[str]) -> AppTest:

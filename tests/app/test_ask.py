@@ -9,7 +9,8 @@ from playwright.sync_api import Page, expect
 
 from tests.app.drive import still
 
-pytestmark = pytest.mark.browser
+# By day test_page_ask has it without a browser, and test_predict chooses a word by keyboard.
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 DEMOS = json.dumps([["The girls were old.", 0], ["Ben runs.", 1]])
 STOPS = """new MutationObserver(() => {
   if (document.querySelector("p[aria-live] b"))
@@ -63,7 +64,7 @@ def test_a_label_is_flipped_and_a_text_is_lit_up(page: Page, app_url: str) -> No
         assert page.evaluate(WIDTH) <= 390, tab
 
 
-@pytest.mark.slow  # on a busy machine the text may be whole before the click arrives
+# On a busy machine the text may be whole before the click arrives.
 def test_a_text_is_stopped(page: Page, app_url: str) -> None:
     page.add_init_script(STOPS)
     page.goto(f"{app_url}/ask?view=Write&model=novels:gpt&pieces=100&lit=false")

@@ -66,6 +66,13 @@ def test_a_pinned_cell_has_the_exact_value_and_heads_are_walked_by_keys_in_one_p
     page.keyboard.press("Escape")
     expect(overview(browser)).to_be_focused()
 
+    browser = opened(page, app_url, "split=test&sentence=3&head=1.3&pin=3.4.row&look=map")
+    browser.get_by_role("button", name="Find similar").click()
+    hits = browser.locator(".similar .sentence")
+    expect(hits.first).to_be_visible()
+    weights = [float(text) for text in hits.locator(".number").all_inner_texts()]
+    assert weights == sorted(weights, reverse=True)
+
 
 @pytest.mark.slow
 def test_the_address_is_the_view(page: Page, browser: Browser, app_url: str) -> None:
@@ -86,6 +93,7 @@ def test_the_address_is_the_view(page: Page, browser: Browser, app_url: str) -> 
     context.close()
 
 
+@pytest.mark.slow  # by day test_page_attention has it, and test_cell draws hostile tokens
 def test_what_one_types_is_looked_at(page: Page, app_url: str) -> None:
     browser = opened(page, app_url, "from=Your+own+text")
     box = page.get_by_role("textbox", name="Sentence to look at")
@@ -110,6 +118,7 @@ def test_encoder_decoder_and_cross_attention(page: Page, app_url: str) -> None:
         expect(browser.get_by_text(title).first).to_be_visible()
 
 
+@pytest.mark.slow  # by day test_page_attention has it without a browser
 def test_elmo_has_no_attention_and_the_page_leads_on(page: Page, app_url: str) -> None:
     page.goto(f"{app_url}/attention?model=mini:elmo")
     expect(page.get_by_text("This model has no attention")).to_be_visible()
@@ -207,6 +216,7 @@ def test_two_browsers_do_not_see_one_anothers_choices(browser: Browser, app_url:
         context.close()
 
 
+@pytest.mark.slow  # by day the first test finds similar ones, and test_notebook edits a word
 def test_a_word_is_hidden_in_place_and_similar_sentences_are_found(
     page: Page, app_url: str
 ) -> None:

@@ -20,8 +20,8 @@ from workbench.runs.builtin import builtin_runs
 from workbench.runs.run import Run
 
 pytestmark = pytest.mark.usefixtures("home")
-BY_DAY = ("lens-mini-bert", "minimal-pairs-mini-gpt")  # with a number in large type, and without
-TWIN_BY_DAY = "head-importance-mini-bert"
+BY_DAY = "lens-mini-bert"  # the strip without a number: tests/app/test_result.py
+WITHOUT = "minimal-pairs-mini-gpt"  # a number in large type
 NUMBER = re.compile(r"<dd>(.*?)(?:<small>.*?</small>)?</dd>")
 
 
@@ -91,7 +91,7 @@ def unsupported(shown: list[str], first: Finding | None) -> list[str]:
     "run",
     [
         pytest.param(
-            run, id=run.path.name, marks=[] if run.path.name in BY_DAY else [pytest.mark.slow]
+            run, id=run.path.name, marks=[] if run.path.name == BY_DAY else [pytest.mark.slow]
         )
         for run in builtin_runs()
     ],
@@ -100,10 +100,8 @@ def test_the_page_of_a_built_in_result_shows_what_its_verdicts_support(run: Run)
     assert not faults(page_of(run), run)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[] if name == TWIN_BY_DAY else [pytest.mark.slow]) for name in TWINS],
-)
+@pytest.mark.slow  # by day tests/report/test_every_result.py has it of a report
+@pytest.mark.parametrize("name", TWINS)
 def test_the_page_of_a_model_with_random_weights_shows_no_number_that_means_nothing(
     name: str,
 ) -> None:
@@ -114,11 +112,11 @@ def test_the_page_of_a_model_with_random_weights_shows_no_number_that_means_noth
 
 
 def test_the_sweep_finds_faults() -> None:
-    (run,) = [each for each in builtin_runs() if each.path.name == BY_DAY[0]]
+    (run,) = [each for each in builtin_runs() if each.path.name == BY_DAY]
     app = page_of(run)
     first = headline(run.findings)
     assert first and first.number and not unsupported(numbers(app), first)
     denied = replace(first, verdict="undecided", decided_by="more")
     assert unsupported(numbers(app), denied), "a number in large type without support"
-    (other,) = [each for each in builtin_runs() if each.path.name == BY_DAY[1]]
+    (other,) = [each for each in builtin_runs() if each.path.name == WITHOUT]
     assert faults(app, other), "of another result"

@@ -12,7 +12,8 @@ from tests.app.conftest import START
 from tests.app.drive import still
 from workbench import Run
 
-pytestmark = pytest.mark.browser
+# By day test_pages_running has all of it without a browser.
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 Making = Callable[..., Run]
 PAUSE = "Seconds that a step takes"  # the label of a setting
 
@@ -70,7 +71,6 @@ def test_run_watched_reloaded_seen_by_two_cancelled_and_resumed(
     expect(page.get_by_test_id("stException")).to_have_count(0)
 
 
-@pytest.mark.slow
 def test_what_does_not_fit_is_said_before_it_is_run(page: Page, app_url: str) -> None:
     form = f"{app_url}/experiments?experiment=attention-averages&corpus=primer:size%3D60"
     page.goto(form)
@@ -80,7 +80,6 @@ def test_what_does_not_fit_is_said_before_it_is_run(page: Page, app_url: str) ->
     expect(page.get_by_role("button", name="Run", exact=True)).to_be_disabled()
 
 
-@pytest.mark.slow  # by day test_pages_running has them without a browser
 @pytest.mark.parametrize(
     ("address", "said"),
     [

@@ -22,7 +22,7 @@ from workbench.runs.thoroughness import disagreements, thoroughness
 
 pytestmark = pytest.mark.usefixtures("home")
 SHIPPED = "edge-probing-mini-bert"
-BY_DAY = ("heads-mini-bert", "head-importance-mini-bert", "frozen-vs-finetuned-mini-bert")
+BY_DAY = "heads-mini-bert"
 FEW = {"max_sentences": 20, "max_pairs": 20}  # where an experiment has no preset that is quick
 
 
@@ -135,7 +135,7 @@ def test_the_page_names_the_run_and_says_where_another_one_disagrees(
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(run.path.name, marks=[] if run.path.name in BY_DAY else [pytest.mark.slow])
+        pytest.param(run.path.name, marks=[] if run.path.name == BY_DAY else [pytest.mark.slow])
         for run in builtin_runs()
         if run.path.name != SHIPPED
     ],

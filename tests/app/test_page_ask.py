@@ -8,6 +8,7 @@ import pytest
 import workbench as wb
 from tests.analyses.predictions.task_folders import with_head
 from tests.app.pages import home, opened, said, well  # noqa: F401
+from tests.night import mostly
 from workbench.analyses.asking.source import attended
 from workbench.analyses.asking.views import able
 from workbench.app.cache import LONGEST
@@ -41,7 +42,7 @@ def messages(app: object) -> list[list[dict[str, object]]]:
     return [json.loads(each.proto.json)["views"] for each in found]
 
 
-@pytest.mark.parametrize("model", ["mini:gpt", "mini:t5", pytest.param("mini:elmo", marks=SLOW)])
+@pytest.mark.parametrize("model", mostly(["mini:gpt", "mini:t5", "mini:elmo"], "mini:gpt"))
 def test_what_is_shown_is_what_the_model_writes(model: str) -> None:
     app = opened("ask", view="Write", model=model, **SHORT)
     found = wb.generate(wb.load(model, device="cpu"), SHORT["source"], 3)

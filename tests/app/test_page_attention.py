@@ -78,6 +78,13 @@ def test_what_cannot_be_shown_is_said(query: dict[str, str], words: str) -> None
     assert words in said(opened("attention", **query))
 
 
+def test_a_model_without_attention_leads_on_to_one_that_has_it() -> None:
+    app = opened("attention", model="mini:elmo")
+    assert "This model has no attention" in "".join(each.value for each in app.header)
+    next(each for each in app.button if each.label == "Use mini:bert").click().run()
+    assert not app.exception and not app.header and app.session_state["model"] == "mini:bert"
+
+
 def test_choices_that_another_model_or_corpus_does_not_have_are_let_go(tmp_path: Path) -> None:
     app = opened("attention", split="dev", corpus="primer:size=200")
     app.button_group(key="layers").set_value(["3"]).run()

@@ -6,7 +6,7 @@ import pytest
 
 from tests.analyses.smaller_model.tables import tables
 from tests.app import pages
-from tests.app.pages import home, said, titles  # noqa: F401
+from tests.app.pages import all_tabs, home, said, titles  # noqa: F401
 from tests.findings import findings_of
 from tests.report.making import corpus, made, model
 from workbench.analyses.smaller_model.experiments import TABLES, SmallerModel
@@ -30,8 +30,8 @@ def test_the_bound_and_the_stages_are_in_view() -> None:
     assert any("keep" in str(error.value) for error in app.error)
 
 
-@pytest.mark.parametrize("view", ["Files", "Speed", "What was lost"])
-def test_a_result_has_its_files(view: str, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("all_tabs")
+def test_a_result_has_its_files_and_what_was_lost(tmp_path: Path) -> None:
     found = tables()
     run = made(
         tmp_path / "runs", experiment="smaller-model",
@@ -40,8 +40,7 @@ def test_a_result_has_its_files(view: str, tmp_path: Path) -> None:
         settings=SmallerModel().model_dump(mode="json"),
         findings=list(findings_of("smaller-model", found).values()),
     )  # fmt: skip
-    app = pages.opened("cut", run=run.name, view=view)
+    app = pages.opened("cut", run=run.name)
     assert titles(app) == ["What can be cut from mini:bert on primer"]
     assert "75 % of its size" in said(app) and not app.error
-    if view == "Files":
-        assert any(each.label == "Report of one page" for each in app.get("download_button"))
+    assert any(each.label == "Report of one page" for each in app.get("download_button"))

@@ -17,6 +17,7 @@ from workbench.core.machine import app_file
 
 __all__ = ["home"]
 pytestmark = pytest.mark.usefixtures("home")
+SLOW = pytest.mark.slow
 
 
 def test_a_typed_sentence_is_looked_at_and_linked(home: Path) -> None:
@@ -32,8 +33,10 @@ def test_a_typed_sentence_is_looked_at_and_linked(home: Path) -> None:
     [
         ({}, "novels:bert", "has read 189 English novels"),
         ({"text": "One."}, "mini:bert", "generated sentences"),  # links keep their model
-        ({"model": "mini:gpt"}, "mini:gpt", "generated sentences"),
-        ({"model": "novels:gpt", "text": "One."}, "novels:gpt", "English novels"),
+        pytest.param({"model": "mini:gpt"}, "mini:gpt", "generated sentences", marks=SLOW),
+        pytest.param(
+            {"model": "novels:gpt", "text": "One."}, "novels:gpt", "English novels", marks=SLOW
+        ),
     ],
 )
 def test_it_opens_with_a_model_that_has_read_english(

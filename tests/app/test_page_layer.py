@@ -67,7 +67,7 @@ def test_its_heads_are_links_with_roles() -> None:
 
 
 def test_the_loss_without_the_layer_is_that_of_the_edit() -> None:
-    app = opened("layer", layer="3", view="Loss without it", corpus="primer:size=200")
+    app = opened("layer", layer="3", view="Loss without it", corpus="primer:size=40")
     next(each for each in app.button if each.label.startswith("Loss without the layer")).click()
     well(app.run())
     assert [each.label for each in app.metric] == ["Loss", "Accuracy"]
@@ -76,10 +76,10 @@ def test_the_loss_without_the_layer_is_that_of_the_edit() -> None:
 
 @pytest.mark.parametrize(
     ("model", "layer", "edit"),
-    [
-        ("mini:gpt", "2", "2.attention=0,2.mlp=0"),
+    [  # the layers of a stack alone: the switches above
+        pytest.param("mini:gpt", "2", "2.attention=0,2.mlp=0", marks=pytest.mark.slow),
         ("mini:t5", "decoder 2", "2.cross=0,decoder.2.attention=0,decoder.2.mlp=0"),
-        ("mini:t5", "1", "1.attention=0,1.mlp=0"),
+        pytest.param("mini:t5", "1", "1.attention=0,1.mlp=0", marks=pytest.mark.slow),
         ("mini:elmo", "2", "2=0"),
     ],
 )

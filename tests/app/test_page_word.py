@@ -8,6 +8,7 @@ import pytest
 
 import workbench as wb
 from tests.app.pages import home, opened, said, titles, well  # noqa: F401
+from tests.night import mostly
 
 pytestmark = pytest.mark.usefixtures("home")
 TEXT = "The girls did not visit it because they were tall."
@@ -58,10 +59,10 @@ def test_the_corpus_is_counted_and_its_sentences_shown() -> None:
 @pytest.mark.parametrize(
     ("model", "view", "words"),
     [
-        ("mini:gpt", "Heads", "a surprise of"),
+        pytest.param("mini:gpt", "Heads", "a surprise of", marks=pytest.mark.slow),
         ("mini:t5", "Heads", "a surprise of"),
         ("mini:elmo", "Heads", "no attention heads"),
-        ("mini:bert", "Nearest words", "Read as 1 piece"),
+        pytest.param("mini:bert", "Nearest words", "Read as 1 piece", marks=pytest.mark.slow),
     ],
 )
 def test_every_kind_of_model(model: str, view: str, words: str) -> None:
@@ -70,7 +71,7 @@ def test_every_kind_of_model(model: str, view: str, words: str) -> None:
     assert not app.error and words in said(app)
 
 
-@pytest.mark.parametrize("word", ["<script>", "qwertz", "x" * 500])
+@pytest.mark.parametrize("word", mostly(["<script>", "qwertz", "x" * 500], "<script>"))
 def test_a_word_that_is_nowhere_gets_a_sentence(word: str) -> None:
     app = opened("word", word=word, model="mini:bert", corpus=SMALL, view="Heads")
     assert "does not know" in said(app) or "the text has no" in said(app).lower()

@@ -25,6 +25,7 @@ from workbench.analyses.words.views.index import Build, part_of
 from workbench.analyses.words.views.neighbours import in_common, shared
 from workbench.analyses.words.views.senses import occurrence_at, so_far, verdict
 from workbench.analyses.words.views.tokenizers import steps_of, table_of
+from workbench.app import foreground
 from workbench.app.token_views.component import message_of, standalone
 from workbench.app.token_views.views import (
     Box,
@@ -52,11 +53,18 @@ def bert() -> Model:
     return wb.load("mini:bert", device="cpu")
 
 
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole index is made soon after that of the first words, or after a page."""
+    monkeypatch.setattr(words_index, "SOON", 0.05)
+    monkeypatch.setattr(foreground, "SENDING", 0.0)
+
+
 def drawn(**query: str) -> AppTest:
     """The page once its index is there."""
     app = opened("words", **{"corpus": SMALL, "text": "Ben walks to the hill.", **query})
     while app.get("progress"):
-        time.sleep(0.5)  # the index waits while pages are drawn
+        time.sleep(0.1)  # the index waits while pages are drawn
         well(app.run())
     return app
 

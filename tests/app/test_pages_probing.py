@@ -2,6 +2,7 @@
 
 import re
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.analyses.probes.test_figures import EVIL, probed
-from tests.app.pages import home  # noqa: F401
+from tests.app.pages import all_tabs, home  # noqa: F401
+from tests.night import mostly
 from tests.report.making import corpus, made, model
 from workbench import Run, experiments
 from workbench.analyses.probes.views.page import VIEWS
@@ -27,6 +29,7 @@ SEEN = {  # words that only this view has
     "Examples": "right at layer 3 and wrong at layer 2",
     "Controls": "Selectivity by layer",
 }
+SLOW = pytest.mark.slow
 MAIN = "Layers"  # always in view
 
 
@@ -93,6 +96,7 @@ def test_a_corpus_without_a_task_says_so_before_anything_runs(tmp_path: Path) ->
     assert not [button for button in app.button if button.label == "Run"]
 
 
+@pytest.mark.slow  # by day test_pages_running has it
 def test_a_setting_that_is_wrong_is_explained() -> None:
     app = opened(new="1")
     app.text_input(key="set edge-probing seeds").set_value("one")
@@ -101,13 +105,21 @@ def test_a_setting_that_is_wrong_is_explained() -> None:
     assert all(button.disabled for button in app.button if button.label == "Run")
 
 
-def test_each_view_has_what_is_expected_of_it() -> None:
+BOTH = ("encoder", "decoder")
+BOXED = {"Examples"}  # it has the box of tasks of another tab
+
+
+def test_every_view_is_drawn(tmp_path: Path, all_tabs: set[str]) -> None:  # noqa: F811
+    all_tabs |= BOXED
+    app = opened(run=run_of(tmp_path, stacks=BOTH, tasks=("pos", "dependencies")).name)
     assert list(SEEN) == list(VIEWS)
+    assert [view for view, words in SEEN.items() if words not in said(app)] == [*BOXED]
+    assert not app.error and "Preview: closed" not in said(app)
+    assert EVIL not in "".join(str(element.proto.body) for element in app.get("html"))
 
 
-@pytest.mark.parametrize("view", SEEN)
 @pytest.mark.parametrize(
-    "stacks", [pytest.param(("encoder",), marks=pytest.mark.slow), ("encoder", "decoder")]
+    ("view", "stacks"), mostly(product(SEEN, (("encoder",), BOTH)), ("Examples", BOTH))
 )
 def test_every_view_of_a_run(tmp_path: Path, view: str, stacks: tuple[str, ...]) -> None:
     run = run_of(tmp_path, stacks=stacks, tasks=("pos", "dependencies"))
@@ -120,6 +132,19 @@ def test_every_view_of_a_run(tmp_path: Path, view: str, stacks: tuple[str, ...])
     assert EVIL not in "".join(str(element.proto.body) for element in app.get("html"))
 
 
+def test_a_preview_is_marked_as_one_in_every_view(
+    tmp_path: Path,
+    all_tabs: set[str],  # noqa: F811
+) -> None:
+    all_tabs |= BOXED
+    run = run_of(tmp_path, preview=True, probe="ridge", modes=("layer",))
+    app = opened(run=run.name)
+    assert not app.error, app.error
+    assert said(app).count("Preview: closed-form ridge probes") == 4 - len(BOXED)
+    assert said(app).count("This run has no mix of layers") == 2
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_preview_is_marked_as_one_and_lacks_what_it_did_not_train(
     tmp_path: Path, view: str
@@ -174,6 +199,7 @@ def test_a_run_of_another_version_says_what_it_lacks(tmp_path: Path) -> None:
     assert "no column 'expected_layer'" in said(opened(run=run.name))
 
 
+@pytest.mark.slow  # by day test_pages_heads has it
 def test_what_is_lost_of_a_run_spoils_one_view_only(tmp_path: Path) -> None:
     run = run_of(tmp_path)
     (run.path / "tables" / "gains.parquet").unlink()
@@ -186,14 +212,16 @@ def test_what_is_lost_of_a_run_spoils_one_view_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("address", "words"),
-    [
-        ({"run": "../../etc"}, "cannot be the name of a run"),
-        ({"run": "edge-probing-zzz"}, "There is no run"),
+    [  # of runs that are not there: test_pages_running
+        pytest.param({"run": "../../etc"}, "cannot be the name of a run", marks=SLOW),
+        pytest.param({"run": "edge-probing-zzz"}, "There is no run", marks=SLOW),
         ({"run": "RUN", "compare": "../../etc"}, "cannot be the name of a run"),
-        ({"run": "RUN", "compare": "edge-probing-zzz"}, "There is no run"),
+        pytest.param({"run": "RUN", "compare": "edge-probing-zzz"}, "There is no run", marks=SLOW),
         ({"run": "RUN", "view": "Confusion", "task": EVIL, "layer": "99"}, "pos, layer 3"),
-        ({"run": "RUN", "view": "zzz", "mode": "zzz", "shown": "zzz"}, "F1 by layer (each layer)"),
-        ({"run": "RUN", "published": "zzz"}, "F1 by layer"),
+        (
+            {"run": "RUN", "view": "zzz", "mode": "zzz", "shown": "zzz", "published": "zzz"},
+            "F1 by layer (each layer)",
+        ),
     ],
 )
 def test_a_bad_address_is_explained(tmp_path: Path, address: dict[str, str], words: str) -> None:

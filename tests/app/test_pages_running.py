@@ -15,22 +15,22 @@ from streamlit.testing.v1 import AppTest
 
 from tests import warm
 from tests.app import pages
-from tests.app.pages import home  # noqa: F401
+from tests.app.pages import home, well  # noqa: F401
 from tests.night import mostly
 from tests.runs.conftest import forget_experiments, installed, wait_until
 from workbench import Run, experiments
 from workbench.app.frame import demo_report
+from workbench.core import machine
 from workbench.core.machine import app_file
 from workbench.experiment.definition import built_in_experiments
 from workbench.runs import notes, saved, status
-from workbench.runs.launch import start
+from workbench.runs.launch import cancel, start
 from workbench.runs.processes import locks
 from workbench.runs.request import make_request
 from workbench.runs.saved import Saved
 from workbench.runs.subruns import in_process
 
-# By day: of a corpus, of a model, of two, of a training, of a probe, of many settings.
-FORMS = ("describe", "profile", "drift", "train", "edge-probing", "head-pruning")
+FORMS = ("describe", "drift", "edge-probing")  # by day: of a corpus, of two models, of a probe
 
 
 @pytest.fixture(autouse=True)
@@ -41,6 +41,7 @@ def place(
     site = installed(tmp_path_factory.mktemp("site"))
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PYTHONPATH", str(site))  # of the processes of runs
     monkeypatch.syspath_prepend(str(site))
     warm.answer(monkeypatch)
     forget_experiments()
@@ -222,6 +223,41 @@ def test_a_run_that_went_wrong_says_why_and_can_be_resumed() -> None:
     assert "2 runs begin with" in texts(opened("runs", run="steps-"))
 
 
+@pytest.mark.usefixtures("warm_workers")
+def test_a_run_is_started_seen_by_two_cancelled_and_resumed() -> None:
+    app = opened("experiments", experiment="steps")
+    app.number_input(key="set steps steps").set_value(12)
+    app.number_input(key="set steps halt").set_value(8)  # it is under way until it is cancelled
+    app.run()
+    button(app, "Run").click().run()
+    assert not app.exception
+    name = str(app.query_params["run"])
+    run = Run(machine.runs() / name)
+
+    def shown(**address: str) -> AppTest:
+        return opened("experiments", experiment="steps", run=name, **address)
+
+    try:
+        wait_until(lambda: status.last(run.path)[-1].get("text") == "computed 7")
+        assert re.search("steps: [0-9]+ of 12", texts(shown()))
+        app = shown(new="1")
+        (box,) = (each for each in app.number_input if each.label.startswith("The step at which"))
+        assert box.value == 8, "the form is as that of the run"
+        app, other = shown(), shown()
+        button(app, "Cancel").click().run()
+        assert button(app, "Resume") and button(well(other.run()), "Resume")
+        button(other, "Resume").click().run()
+        wait_until(lambda: run.status.state == "done")
+    finally:
+        if run.status.under_way:
+            cancel(run)
+    said = texts(app := shown())
+    assert "Numbers are drawn." in said and run.tables["values"]["step"].nunique() == 12
+    app = shown(new="1")
+    button(app, "Show result").click().run()
+    assert "its stored result is shown" in "".join(each.value for each in app.info)
+
+
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(
     ("address", "said"),
@@ -242,7 +278,15 @@ def test_a_bad_address_of_an_experiment_is_explained(address: dict[str, str], sa
     assert "**x**" not in raw, "what is data is escaped"
 
 
-@pytest.mark.parametrize("bad", ["../../etc", "\0", "zzz", "<b>x</b>", "-" * 300, "steps-"])
+@pytest.mark.parametrize(
+    "bad",
+    mostly(
+        ["../../etc", "\0", "zzz", "<b>x</b>", "-" * 300, "steps-"],
+        "../../etc",
+        "<b>x</b>",
+        "steps-",
+    ),
+)
 def test_a_bad_address_of_a_run_shows_an_error(bad: str) -> None:
     made(5), made(6)
     said = texts(opened("runs", run=bad))

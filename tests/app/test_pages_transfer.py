@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 import workbench as wb
 from tests.analyses.heads.conftest import Silent
 from tests.analyses.transfer.test_figures import tables_of
-from tests.app.pages import home, titles  # noqa: F401
+from tests.app.pages import all_tabs, home, titles  # noqa: F401
 from tests.night import mostly
 from tests.report.making import corpus, made, model
 from workbench import Run, experiments
@@ -51,6 +51,14 @@ SEEN = {
 }
 
 
+def quick(task: str) -> dict[str, Any]:
+    """The settings of a fine-tuning; several seeds are looked at of one task."""
+    return QUICK | ({} if task == "sentiment" else {"seeds": [0]})
+
+
+BOXED = {"Learning"}  # it has the box of tasks of another tab
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The result of each experiment, computed once; that of frozen-vs-finetuned by hand."""
@@ -61,7 +69,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             keep = tmp_path_factory.mktemp("kept") / TRAINED
             texts = wb.read(f"primer/{name}")
             inputs = Inputs((wb.load("mini:bert"),), (texts,), "test", limit=12, keep=keep)
-            settings = kind.settings(**QUICK, method=method)
+            settings = kind.settings(**quick(name), method=method)
             found[f"finetune {name} {method}"] = kind.run(inputs, settings, Silent()).tables, keep
     models = (wb.load("mini:bert"), wb.load(str(found["finetune sentiment fine-tuned"][1])))
     for name in ("drift", "similarity"):
@@ -107,7 +115,7 @@ def run_of(folder: Path, results: dict[str, Any], name: str, task: str = "sentim
         experiment=name,
         tables={key: (table, kind.tables[key]) for key, table in tables.items()},
         models=(model("mini:bert", ref="mini:bert"), model("mini:gpt", ref="mini:gpt")),
-        corpora=(corpus(),),
+        corpora=(corpus("primer:size=40"),),
         settings=kind.settings().model_dump(mode="json"),
     )
 
@@ -121,7 +129,7 @@ def adapted(folder: Path, results: dict[str, Any], task: str, method: str) -> Ru
         tables={key: (table, kind.tables[key]) for key, table in tables.items()},
         models=(model("mini:bert", ref="mini:bert"),),
         corpora=(corpus(f"primer/{task}"),),
-        settings=kind.settings(**QUICK, method=method).model_dump(mode="json"),
+        settings=kind.settings(**quick(task), method=method).model_dump(mode="json"),
     )
     shutil.copytree(keep, run.path / TRAINED)
     return run
@@ -157,7 +165,10 @@ def shown(app: AppTest) -> list[str]:
     return titles(app)
 
 
-@pytest.mark.parametrize(("analysis", "name"), ANALYSES.items())
+@pytest.mark.parametrize(
+    ("analysis", "name"),
+    mostly(ANALYSES.items(), ("Drift", "drift"), ("Similarity", "similarity")),
+)
 def test_every_analysis_has_its_form(analysis: str, name: str) -> None:
     app = opened(analysis=analysis, new="1")
     assert experiments()[name].about in said(app)
@@ -171,6 +182,7 @@ def test_every_analysis_has_its_form(analysis: str, name: str) -> None:
     assert f"workbench run {name}" in said(app)
 
 
+@pytest.mark.slow  # by day test_pages_pruning has it
 def test_choosing_another_analysis_closes_the_run(tmp_path: Path, results: dict[str, Any]) -> None:
     run = run_of(tmp_path, results, "similarity")
     app = opened(run=run.name)
@@ -203,9 +215,26 @@ def test_of_many_pairs_of_models_one_is_looked_at(tmp_path: Path, results: dict[
     assert opened(run=run.name, view="CKA", pair="nonsense").selectbox(key="pair").value == every
 
 
+@pytest.mark.parametrize("name", VIEWS)
+def test_every_view_is_drawn(
+    name: str,
+    tmp_path: Path,
+    results: dict[str, Any],
+    all_tabs: set[str],  # noqa: F811
+) -> None:
+    all_tabs |= BOXED
+    app = opened(run=run_of(tmp_path, results, name).name)
+    assert not app.error, said(app)
+    shown = {words for (of, view), words in SEEN.items() if of == name and view not in BOXED}
+    assert not [words for words in shown if words not in said(app)]
+
+
 @pytest.mark.parametrize(
     ("name", "view"),
-    mostly(((name, view) for name, views in VIEWS.items() for view in views), *SEEN),
+    mostly(
+        ((name, view) for name, views in VIEWS.items() for view in views),
+        ("drift", "Attention"),
+    ),
 )
 def test_every_view_of_a_run_is_shown(
     name: str, view: str, tmp_path: Path, results: dict[str, Any]
@@ -261,6 +290,7 @@ def test_curves_are_of_one_task_and_model(tmp_path: Path, results: dict[str, Any
     app = opened(run=run.name, view="Learning", task="relatedness", adapted="gpt")
     assert app.selectbox(key="task").value == "relatedness"
     assert app.selectbox(key="adapted").value == "gpt"
+    assert SEEN["frozen-vs-finetuned", "Learning"] in said(app) and not app.error
 
 
 def test_a_run_without_models_offers_to_train_and_save_its_best(
@@ -307,9 +337,11 @@ def test_a_bad_address_is_explained_and_breaks_nothing(query: dict[str, str]) ->
     ("name", "query"),
     [
         ("finetune", {"view": "Try a text", "one": "nonsense", "other": "<b>"}),
-        ("finetune", {"view": "Nothing"}),
+        pytest.param("finetune", {"view": "Nothing"}, marks=pytest.mark.slow),
         ("frozen-vs-finetuned", {"view": "Learning", "task": "nothing", "adapted": "<b>"}),
-        ("frozen-vs-finetuned", {"view": "Try a text", "task": "nothing"}),
+        pytest.param(
+            "frozen-vs-finetuned", {"view": "Try a text", "task": "nothing"}, marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_bad_choice_of_a_run_breaks_nothing(

@@ -14,6 +14,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.app.pages import home, opened, said, titles, well  # noqa: F401
+from tests.night import mostly
 from workbench import Experiment, Settings
 from workbench.app import tables_and_figures
 from workbench.app.navigation import ANY, page_of, result_page_of
@@ -151,7 +152,7 @@ def test_an_experiment_that_cannot_be_imported_is_named_and_the_others_can_be_ch
 # --- files ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ending", [".html", ".md", ".tex", ".zip"])
+@pytest.mark.parametrize("ending", mostly([".html", ".md", ".tex", ".zip"], ".html", ".zip"))
 def test_a_report_is_made_on_the_click(ending: str) -> None:
     run = builtin_run("head-importance-mini-bert")
     name, make = export._report([run], "My heads", "", ending)

@@ -1,20 +1,25 @@
 """What an address names and is not there: a sentence with the nearest names."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
-from streamlit.testing.v1 import AppTest
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.testing.v1 import AppTest, element_tree, local_script_runner
+from streamlit.util import calc_hash
 
 from tests.app.pages import home, said  # noqa: F401
 from workbench.app import unknown
 from workbench.core import machine, names
 
 
-def app_at(**query: str) -> AppTest:
+def app_at(page: str = "", **query: str) -> AppTest:
     app = AppTest.from_file(str(machine.app_file()), default_timeout=120)
     for key, value in query.items():
         app.query_params[key] = value
+    if page:
+        app.switch_page(f"pages/{page}.py")
     return app.run()
 
 
@@ -91,6 +96,54 @@ def test_a_run_of_an_experiment_that_was_removed_is_said_and_no_other_question_a
     assert [each.value for each in app.warning if "experiment removed" in each.value]
 
 
+@pytest.fixture
+def tabs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names that the tab of the browser gets, in order."""
+    named: list[str] = []
+    parse = element_tree.parse_tree_from_messages
+
+    def parsed(messages: list[ForwardMsg]) -> element_tree.ElementTree:
+        named.extend(filter(None, (each.page_config_changed.title for each in messages)))
+        return parse(messages)
+
+    monkeypatch.setattr(local_script_runner, "parse_tree_from_messages", parsed)
+    return named
+
+
+@pytest.mark.usefixtures("home")
+def test_a_page_that_is_not_there_is_said_and_leads_on(tabs: list[str]) -> None:
+    app = AppTest.from_file(str(machine.app_file()), default_timeout=120)
+    app.context = {"url": "http://localhost:8501/probng"}
+    app._page_hash = calc_hash("probng")  # as the browser asks for it
+    app.run()
+    assert not app.exception and [each.value for each in app.title] == ["Page not found"]
+    assert tabs[-1] == "Page not found · Workbench"
+    links: Any = app.main.get("page_link")
+    assert links[-2].proto.page == "probing"
+
+
+@pytest.mark.usefixtures("home")
+def test_the_tab_has_the_name_of_the_page(tabs: list[str]) -> None:
+    def named() -> None:
+        import streamlit as st
+
+        from workbench.app.frame import shell
+
+        st.session_state.setdefault("corpus", "primer:size=200")
+        st.session_state.setdefault("model", "mini:bert")
+        for page in ("corpora", "heads", "runs"):
+            shell.name_tab(page)
+
+    assert not AppTest.from_function(named).run().exception
+    assert tabs == [
+        f"{name} · Workbench"
+        for name in ("Corpora · primer:size=200", "Heads · mini:bert", "Runs")
+    ]  # fmt: skip
+    assert not app_at("probing").exception
+    assert tabs[-1] == "Edge probing of mini:bert on primer · Workbench"
+
+
+@pytest.mark.slow  # by day the two tests above have it
 @pytest.mark.browser
 def test_an_unknown_page_is_said_and_tabs_have_names(page: Page, app_url: str) -> None:
     page.goto(f"{app_url}/probng")

@@ -234,7 +234,7 @@ def test_names_on_the_axis_stay_inside() -> None:
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.parametrize("columns", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_the_same_picture_twice_has_the_same_bytes(kind: Any, columns: int) -> None:
     figure = plain(bars([1], ["a"], "%{x}"))
     one, two = (picture(figure, kind, title="Claim.", columns=columns) for _ in range(2))

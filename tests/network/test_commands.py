@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
 from tests.network.conftest import environment, noted
 from tests.network.sitecustomize import is_here
 
@@ -35,6 +36,19 @@ for command in json.load(sys.stdin):
             main()
     except SystemExit as end:
         assert not end.code, (command, end.code, out.getvalue())
+"""
+
+
+# In a process that has torch imported: it begins to note, and the hub is no longer offline.
+FORKED = f"""
+import io, os, sys
+sys.modules.pop("sitecustomize", None)
+import sitecustomize
+from huggingface_hub import constants, is_offline_mode
+constants.HF_HUB_OFFLINE = False
+assert not is_offline_mode()
+sys.stdin = io.StringIO(sys.argv[1])
+exec({DRIVER!r})
 """
 
 
@@ -73,15 +87,32 @@ def test_the_own_machine_is_distinguished_from_others(address: object, here: boo
     assert is_here(address) == here
 
 
-def ask(commands: tuple[str, ...], folder: Path) -> None:
-    """One process for all of them: importing is what takes time."""
+def told(commands: tuple[str, ...], folder: Path) -> str:
     out = folder / "report.html"
     expanded = [each.replace("{model}", str(folder / "model")) for each in commands]
-    python(DRIVER, folder, json.dumps([each.replace("{out}", str(out)) for each in expanded]))
+    return json.dumps([each.replace("{out}", str(out)) for each in expanded])
+
+
+def ask(commands: tuple[str, ...], folder: Path) -> None:
+    """One process for all of them: importing is what takes time."""
+    python(DRIVER, folder, told(commands, folder))
     assert noted(folder) == ""
 
 
 def test_no_command_asks_another_machine(folder: Path) -> None:
+    warm.python("-c", FORKED, told(COMMANDS, folder), **environment(folder))
+    assert noted(folder) == ""
+
+
+def test_a_forked_process_notes_what_would_leave(folder: Path) -> None:
+    leaves = "import socket; socket.socket(type=socket.SOCK_DGRAM).connect(('192.0.2.1', 9))"
+    program = FORKED.replace(f"exec({DRIVER!r})", leaves)
+    warm.python("-c", program, "[]", **environment(folder))
+    assert "192.0.2.1" in noted(folder)
+
+
+@pytest.mark.slow
+def test_no_command_of_a_process_of_its_own_does(folder: Path) -> None:
     ask(COMMANDS, folder)
 
 

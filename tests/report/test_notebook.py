@@ -16,6 +16,7 @@ from playwright.sync_api import Browser
 from spacy.tokens import Doc
 
 import workbench as wb
+from tests.night import mostly
 from tests.report.making import HOSTILE, bars, found, made
 from workbench.core.findings import Findings
 from workbench.corpora.layers import vocabulary
@@ -65,6 +66,11 @@ def html_of_shown(name: str) -> str:
     return html_of(shown(name))
 
 
+BY_DAY = [  # others are results, as the lens is
+    name
+    for name in SHOWN
+    if name not in ("attribution", "contributions", "patching", "choices", "written")
+]
 TWINS = {  # what the text says, and the HTML too
     "model": "1,142,656",
     "corpus": "primer",
@@ -118,7 +124,7 @@ def html_of(item: Any) -> str:
     return html
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize("name", mostly(SHOWN, *BY_DAY))
 def test_a_display_is_whole_html_of_bounded_size_that_loads_nothing(name: str) -> None:
     html = html_of_shown(name)
     parsed = Parsed(html)
@@ -135,13 +141,13 @@ def test_a_display_is_whole_html_of_bounded_size_that_loads_nothing(name: str) -
     assert "url(" not in parsed.style and "@import" not in parsed.style
 
 
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", mostly(TWINS, *(name for name in TWINS if name in BY_DAY)))
 def test_the_text_twin_says_what_the_display_says(name: str) -> None:
     assert TWINS[name] in repr(shown(name))
     assert TWINS[name] in Parsed(html_of_shown(name)).text
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize("name", mostly(SHOWN, "model", "corpus", "lens", "tokenizations"))
 def test_ids_are_of_one_display(name: str) -> None:
     first, second = Parsed(html_of_shown(name)).ids, Parsed(html_of(shown(name))).ids
     assert len({*first, *second}) == len(first) + len(second) >= 2
@@ -239,8 +245,18 @@ def test_no_text_becomes_markup(tmp_path: Path) -> None:
         assert "alert" in parsed.text, name
 
 
-def test_a_large_figure_is_a_picture_and_a_long_table_is_cut() -> None:
-    values = np.random.default_rng(0).random((100, 100))
+@pytest.mark.parametrize(
+    ("side", "large", "more"),
+    [
+        (40, 40_000, "1,580"),
+        pytest.param(100, notebook.LARGE, "9,980", marks=pytest.mark.slow),
+    ],
+)
+def test_a_large_figure_is_a_picture_and_a_long_table_is_cut(
+    side: int, large: int, more: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notebook, "LARGE", large)
+    values = np.random.default_rng(0).random((side, side))
     table = pd.DataFrame({"value": values.ravel()})
     figure = go.Figure(go.Heatmap(z=values, hovertemplate="%{x} %{y} %{z}"))
     item = SimpleNamespace(table=table, notes=(), figure=lambda: figure)
@@ -248,11 +264,11 @@ def test_a_large_figure_is_a_picture_and_a_long_table_is_cut() -> None:
     tags = [tag for tag, _ in Parsed(html).tags]
     assert len(html) < LARGEST
     assert "img" in tags and "svg" not in tags
-    assert "shown as a picture" in html and "9,980 more rows" in html
+    assert "shown as a picture" in html and f"{more} more rows" in html
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_the_page_decides_for_light_or_dark_and_marks_say_their_values(
     browser: Browser, tmp_path: Path, scheme: str
 ) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.night import mostly
 from workbench import Run
 from workbench.cli.main import main
 from workbench.core import machine, names
@@ -175,7 +176,7 @@ def request_of(command: str, monkeypatch: pytest.MonkeyPatch) -> Spec:
     return question
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mostly(KINDS, of_a_built_in_result, of_a_file, of_a_sweep))
 def test_every_format_has_the_command_that_makes_the_run_again(
     kind: Callable[[Path], Run], home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
