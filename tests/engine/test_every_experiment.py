@@ -77,7 +77,7 @@ EXPERIMENTS = {
     ),
     "structural-probe": Case("means", "value", 0.05, "primer:size=24", {"seeds": (0,)}),
 }  # fmt: skip
-BY_DAY = ("edge-probing", "finetune", "head-ablation", "heads", "lens", "profile")
+BY_DAY = ("finetune", "lens")
 CHANCE = {"p_value", "control_p"}  # of so few sentences hardly the same twice
 
 
