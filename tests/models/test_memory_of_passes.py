@@ -30,7 +30,7 @@ from workbench.models.huggingface import HuggingFace
 from workbench.models.scoring import eval_tasks
 from workbench.models.scoring.eval_tasks import eval_task_of
 
-DOCS = random_docs(1, 12)
+DOCS = random_docs(1, 8)
 PIECES = 64  # in a batch
 Pass = Callable[[HuggingFace, Batch, list[Any], Path], object]
 
