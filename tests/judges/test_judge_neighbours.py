@@ -374,7 +374,7 @@ def judge_examples(examples: Any, own: Layers, words: list[Word]) -> None:
 
 
 def test_a_small_case() -> None:
-    assert judge(wb.load("mini:bert", "cpu"), wb.read("primer"), 14) < 1e-3
+    assert judge(wb.load("mini:bert", "cpu"), wb.read("primer"), 8) < 1e-3
 
 
 @pytest.mark.slow
