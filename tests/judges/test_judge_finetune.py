@@ -17,7 +17,6 @@ from spacy.tokens import Doc
 
 import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
-from tests.night import mostly
 from workbench.models.huggingface import HuggingFace
 
 STRONG = 1000.0  # a ridge under which the mix stays the plain mean
@@ -143,7 +142,8 @@ def wb_corpus(name: str, docs: list[list[Doc]]) -> Any:
     return Corpus(name, {split: (lambda own=own: iter(own)) for split, own in parts.items()})
 
 
-@pytest.mark.parametrize("task", mostly(["entailment", "relatedness"], "relatedness"))
+@pytest.mark.slow  # by day `tests/analyses/transfer/test_metrics.py`
+@pytest.mark.parametrize("task", ["entailment", "relatedness"])
 def test_metrics_are_those_of_scikit_learn_and_scipy(task: str) -> None:
     result = run_here(
         "finetune", wb.load("mini:bert"), wb.read(f"primer/{task}:size=400"), method="frozen",

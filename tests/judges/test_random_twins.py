@@ -268,7 +268,6 @@ def once_read() -> Corpus:
     mostly(  # heads are a family's own; a probe reads states, of whatever family
         [(family, experiment) for family in LATER for experiment in ("heads", "edge-probing")],
         ("llama", "heads"),
-        ("llama", "edge-probing"),
     ),
 )
 def test_one_random_twin_of_each_other_family_is_claimed_to_know_nothing(
