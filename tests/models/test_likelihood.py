@@ -495,7 +495,7 @@ def test_nothing_scored_is_not_a_number(models: Models) -> None:
 # --- batches and chance -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", mostly(["gpt2", "bert", "t5", "bart"], "bert", "t5"))
+@pytest.mark.parametrize("name", mostly(["gpt2", "bert", "t5", "bart"], "gpt2", "bart"))
 def test_batches_change_nothing(name: str, models: Models, batch: Batch) -> None:
     model = models(name)
     alone = score(model, batch, pieces=1, seed=5)
