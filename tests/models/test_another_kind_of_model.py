@@ -288,7 +288,7 @@ def test_outside_their_room_nothing_asks_of_what_class_a_model_is() -> None:
     assert len(outside) > 100
     asks = re.compile(rf"\b({'|'.join(ASKS)})\(")
     of_models = re.compile(rf"\bmodel\s*[,)]|\b({'|'.join(KINDS)})\b")
-    found = {}
+    found: dict[str, str] = {}
     for path in outside:
         source = path.read_text("utf-8")
         for call in asks.finditer(source):  # most of the time goes into trees
