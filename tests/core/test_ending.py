@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from tests.night import mostly
+
 PROGRAM = """
 from workbench.core.ending import run_process
 def main():
@@ -21,16 +23,19 @@ run_process(main)
 """
 
 
+ENDS = [
+    ("return", 0, ""),
+    ("return 3", 3, ""),
+    ("sys.exit(2)", 2, ""),
+    ("sys.exit()", 0, ""),
+    ("sys.exit('why')", 1, "why"),
+    ("raise ZeroDivisionError", 1, "ZeroDivisionError"),
+]
+
+
 @pytest.mark.parametrize(
     ("end", "code", "errors"),
-    [
-        ("return", 0, ""),
-        ("return 3", 3, ""),
-        ("sys.exit(2)", 2, ""),
-        ("sys.exit()", 0, ""),
-        ("sys.exit('why')", 1, "why"),
-        ("raise ZeroDivisionError", 1, "ZeroDivisionError"),
-    ],
+    mostly(ENDS, ENDS[0], ENDS[2], ENDS[4], ENDS[5]),
 )
 def test_threads_handlers_and_streams_come_first(end: str, code: int, errors: str) -> None:
     program = PROGRAM.format(end=end)

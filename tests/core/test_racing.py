@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from tests.night import mostly
 from workbench.core.arrays import Floats
 from workbench.core.racing import (
     FIRST,
@@ -21,7 +22,7 @@ from workbench.core.racing import (
 )
 
 MODELS, TOP, TIE = 200, 10, 1e-5
-FEWER = 50  # models whose costs are compared
+FEWER = 25  # models that are tried by day; ten, whose costs are compared without a guess
 RATE = 0.05  # of models with a false claim, as stated
 SENTENCES = 2000
 
@@ -105,7 +106,9 @@ def raced(model: Simulated, seed: int = 0, guess: bool = True, most: int | None 
     )
 
 
-guesses = pytest.mark.parametrize("guess", [True, pytest.param(False, marks=pytest.mark.slow)])
+several = pytest.mark.parametrize(
+    ("guess", "models"), mostly([(True, FEWER), (True, MODELS), (False, MODELS)], (True, FEWER))
+)
 
 
 @cache
@@ -114,44 +117,46 @@ def one_raced(seed: int, guess: bool) -> tuple[Simulated, Race]:
     return model, raced(model, seed, guess)
 
 
-def all_raced(guess: bool, models: int = MODELS) -> list[tuple[Simulated, Race]]:
+def all_raced(guess: bool, models: int) -> list[tuple[Simulated, Race]]:
     return [one_raced(seed, guess) for seed in range(models)]
 
 
-@guesses
-def test_a_useless_head_is_seldom_called_significant(guess: bool) -> None:
-    false = sum((found.p_value < 0.05)[model.is_null].any() for model, found in all_raced(guess))
-    print(f"models with a false claim of significance: {false} of {MODELS}")
-    assert false <= RATE * MODELS
+@several
+def test_a_useless_head_is_seldom_called_significant(guess: bool, models: int) -> None:
+    false = sum(
+        (found.p_value < 0.05)[model.is_null].any() for model, found in all_raced(guess, models)
+    )
+    print(f"models with a false claim of significance: {false} of {models}")
+    assert false <= RATE * models
 
 
-@guesses
-def test_the_top_ten_are_those_of_all_sentences(guess: bool) -> None:
+@several
+def test_the_top_ten_are_those_of_all_sentences(guess: bool, models: int) -> None:
     false = same = 0
-    for model, found in all_raced(guess):
+    for model, found in all_raced(guess, models):
         is_top = np.isin(np.arange(len(found.n)), [*model.top])
         false += bool(((found.top != is_top) & ~found.open_top).any())
         same += bool((found.top == is_top).all())
         assert found.top.sum() == TOP
         assert not found.open_top.any()  # there are sentences until it is decided
-    print(f"models with a false claim of the top ten: {false} of {MODELS}; the same: {same}")
-    assert false <= RATE * MODELS
+    print(f"models with a false claim of the top ten: {false} of {models}; the same: {same}")
+    assert false <= RATE * models
 
 
-@guesses
-def test_the_interval_of_each_head_has_its_mean(guess: bool) -> None:
+@several
+def test_the_interval_of_each_head_has_its_mean(guess: bool, models: int) -> None:
     """Over all useless heads, which have a mean of 0: 95 % of intervals, stopped as they are."""
     missed = np.concatenate([
         ((found.lower > TIE) | (found.upper < -TIE))[model.is_null]
-        for model, found in all_raced(guess)
+        for model, found in all_raced(guess, models)
     ])  # fmt: skip
     print(f"intervals without the mean: {missed.mean():.2%}")
     assert missed.mean() <= 0.05
 
 
 def test_it_costs_a_fraction_of_scoring_everything() -> None:
-    for guess, least in ((True, 6.0), (False, 3.0)):
-        ratios = [SENTENCES * len(found.n) / found.passes for _, found in all_raced(guess, FEWER)]
+    for guess, models, least in ((True, FEWER, 6.0), (False, 10, 3.0)):
+        ratios = [SENTENCES * len(found.n) / found.passes for _, found in all_raced(guess, models)]
         print(f"head-passes, {'with' if guess else 'without'} a guess: {np.median(ratios):.1f} "
               f"times fewer ({min(ratios):.1f} to {max(ratios):.1f})")  # fmt: skip
         assert np.median(ratios) >= least
@@ -159,7 +164,7 @@ def test_it_costs_a_fraction_of_scoring_everything() -> None:
 
 def test_significant_heads_of_the_exact_answer_are_found_or_open() -> None:
     lost = kept = 0
-    for model, found in all_raced(True):
+    for model, found in all_raced(True, FEWER):
         exact = estimated(model.changes, model.number, 0 * model.guess, np.ones(SENTENCES))
         is_significant = 32 * intervals(exact, 1)[2] < 0.05
         lost += ((found.p_value >= 0.05) & is_significant & ~found.open_effect).sum()

@@ -9,6 +9,7 @@ from spacy.tokens import Doc
 
 import workbench as wb
 from tests.models import headed
+from tests.night import mostly
 from workbench.corpora.answer_spans import answer_spans
 from workbench.corpora.encode import doc_of
 from workbench.corpora.text_prediction import pair_of
@@ -79,19 +80,24 @@ def judged(model: Any, question: Doc, passage: Doc) -> tuple[dict[tuple[int, int
         begin = max(begin + 1, end - int(0.5 * (end - begin)))
 
 
+MODELS = {
+    "bert": "BertForQuestionAnswering",
+    "gpt2": "GPT2ForQuestionAnswering",
+    "bart": "BartForQuestionAnswering",
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "architecture"),
-    [
-        ("bert", "BertForQuestionAnswering"),
-        ("gpt2", "GPT2ForQuestionAnswering"),
-        ("bart", "BartForQuestionAnswering"),
-    ],
+    ("name", "copies", "longest"),
+    mostly(
+        [(name, *size) for name in MODELS for size in ((1, 60), (3, 128))],
+        ("bert", 3, 128),
+        ("gpt2", 1, 60),
+        ("bart", 1, 60),
+    ),
 )
-@pytest.mark.parametrize(("copies", "longest"), [(1, 60), (3, 128)])
-def test_spans_of_a_passage_in_windows(
-    name: str, architecture: str, copies: int, longest: int
-) -> None:
-    model = headed.made(name, architecture)
+def test_spans_of_a_passage_in_windows(name: str, copies: int, longest: int) -> None:
+    model = headed.made(name, MODELS[name])
     model.max_pieces = longest
     question, passage = doc_of("Who sang to the old dog?"), doc_of(PASSAGE * copies)
     expected, none = judged(model, question, passage)

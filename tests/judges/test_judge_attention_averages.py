@@ -63,8 +63,8 @@ def judge(model: Any, corpus: Corpus, limit: int) -> None:
 
 
 def test_averages_of_an_odd_model() -> None:
-    corpus = odd_corpus({"test": 8}, longest=20)
-    judge(odd_model(corpus), corpus, 8)
+    corpus = odd_corpus({"test": 4}, longest=20)
+    judge(odd_model(corpus), corpus, 4)
 
 
 @pytest.mark.slow

@@ -3,8 +3,8 @@
 p(i is the head of j) ~ exp of a weighted sum of the attention of each head from j to i and from i
 to j. Word-level maps come from a plain transformers forward pass: sum over the pieces of the
 attended word, mean over the pieces of the attending word. Each probe is fitted with scipy's L-BFGS
-and the best weight decay of a grid on dev. Nothing here is imported from the probes. The small case
-takes seconds; the slow ones a minute each.
+and the best weight decay of a grid on dev. Nothing here is imported from the probes. A case
+takes up to a minute.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,6 +20,9 @@ from spacy.tokens import Doc
 import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
 from workbench import Corpus
+
+# by day `tests/analyses/probes/test_attention_probe.py` plants heads
+pytestmark = pytest.mark.slow
 
 Floats = NDArray[np.float64]
 DECAYS = (1.0, 0.1, 0.01, 1e-3, 1e-4)
@@ -191,7 +194,6 @@ def compared(model: Any, corpus: Corpus, **sizes: int) -> float:
     return max(gap(ours[layer], value) for layer, value in plain.items())
 
 
-@pytest.mark.slow
 def test_a_few_sentences_of_the_odd_model() -> None:
     corpus = odd_corpus({"train": 40, "dev": 40, "test": 60}, longest=12)
     model = odd_model(corpus)
@@ -214,10 +216,8 @@ def planted(docs: Sequence[Doc], layers: int, each: int, knows: int, seed: int) 
 
 @pytest.mark.parametrize(
     "sizes",
-    [
-        pytest.param({"train": 40, "dev": 20, "test": 40}, id="few"),
-        pytest.param({"train": 300, "dev": 80, "test": 200}, id="many", marks=pytest.mark.slow),
-    ],
+    [{"train": 40, "dev": 20, "test": 40}, {"train": 300, "dev": 80, "test": 200}],
+    ids=["few", "many"],
 )
 def test_one_head_of_72_knows_the_heads_of_words(
     sizes: dict[str, int], monkeypatch: pytest.MonkeyPatch
@@ -256,14 +256,12 @@ def test_one_head_of_72_knows_the_heads_of_words(
     assert own.set_index("layer")["learnt"][[-1, 3]].all()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mini:bert", "mini:gpt", "mini:t5"])
 def test_the_built_in_models(name: str) -> None:
     sizes = {"max_train": 250, "max_dev": 200, "max_test": 300}
     assert compared(wb.load(name), wb.read("primer"), **sizes) <= POINT
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("is_twin", [False, True])
 def test_the_odd_model_and_its_random_twin(is_twin: bool) -> None:
     corpus = odd_corpus()

@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model
 from tests.models import headed
+from tests.night import mostly
 from workbench.models.compression.layers import cut_layers
 from workbench.models.compression.neurons import cut_neurons
 from workbench.models.compression.quantisation import quantise
@@ -131,37 +133,46 @@ def skip_layers(net: Any, model: Any, texts: Any) -> None:
             )
 
 
+Cut = Callable[[str, str], tuple[Path, Tensor]]
+
+
 @pytest.fixture(scope="module")
-def cut(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], tuple[Path, Tensor]]:
-    """Saved models, with the outputs expected of them."""
-    found = {}
-    for name, model in models().items():
+def cut(tmp_path_factory: pytest.TempPathFactory) -> Cut:
+    """A saved model by its name and method, with the outputs expected of it."""
+
+    @cache
+    def made(name: str, method: str) -> tuple[Path, Tensor]:
+        model = models()[name]
         doc = next(wb.read(["the dog sees a boat ."]).docs())
-        texts, ids = wb.encode([doc]), ids_of(model)
-        methods: dict[str, tuple[Any, Callable[[Any], None]]] = {
-            "weights": (prune_weights(model, 0.4), mask_weights),
-            "neurons": (cut_neurons(model, 0.4), mask_neurons),
-            "layers": (
-                cut_layers(model, 0.4, texts=texts),
-                lambda net, model=model, texts=texts: skip_layers(net, model, texts),
-            ),
-        }
-        for method, (small, mask) in methods.items():
-            folder = tmp_path_factory.mktemp("cut")
-            small.save(folder)
-            net = model.copy().net
-            mask(net)
-            found[name, method] = folder, logits(net, ids)
-            assert method == "weights" or small.parameters < model.parameters
-    return found
+        texts, ids, net = wb.encode([doc]), ids_of(model), model.copy().net
+        if method == "weights":
+            small = prune_weights(model, 0.4)
+            mask_weights(net)
+        elif method == "neurons":
+            small = cut_neurons(model, 0.4)
+            mask_neurons(net)
+        else:
+            small = cut_layers(model, 0.4, texts=texts)
+            skip_layers(net, model, texts)
+        folder = tmp_path_factory.mktemp("cut")
+        small.save(folder)
+        assert method == "weights" or small.parameters < model.parameters
+        return folder, logits(net, ids)
+
+    return made
 
 
-@pytest.mark.parametrize("name", ["odd BERT", "GPT-2", "T5"])
-@pytest.mark.parametrize("method", ["weights", "neurons", "layers"])
-def test_saved_models_compute_what_masked_ones_do(
-    cut: dict[tuple[str, str], tuple[Path, Tensor]], name: str, method: str
-) -> None:
-    folder, expected = cut[name, method]
+CASES = [
+    (name, method)
+    for name in ("odd BERT", "GPT-2", "T5")
+    for method in ("weights", "neurons", "layers")
+]
+BY_DAY = (("odd BERT", "weights"), ("GPT-2", "layers"), ("T5", "neurons"))
+
+
+@pytest.mark.parametrize(("name", "method"), mostly(CASES, *BY_DAY))
+def test_saved_models_compute_what_masked_ones_do(cut: Cut, name: str, method: str) -> None:
+    folder, expected = cut(name, method)
     scale = max(1.0, float(expected.abs().max()))
     own: Any = wb.load(folder, device="cpu")
     plain = type(own.net).from_pretrained(folder).eval()
@@ -170,17 +181,16 @@ def test_saved_models_compute_what_masked_ones_do(
 
 
 @pytest.mark.slow
-def test_plain_transformers_opens_them_in_a_new_process(
-    cut: dict[tuple[str, str], tuple[Path, Tensor]],
-) -> None:
+def test_plain_transformers_opens_them_in_a_new_process(cut: Cut) -> None:
     lines = []
-    for (name, _), (folder, _) in cut.items():
+    for name, method in CASES:
+        folder, _ = cut(name, method)
         config = json.loads((folder / "config.json").read_text())
         lines.append(json.dumps([config["architectures"][0], str(folder), ids_of(models()[name])]))
     subprocess.run(
         [sys.executable, "-c", OPEN], input="\n".join(lines), text=True, check=True, timeout=120
     )
-    for folder, expected in cut.values():
+    for folder, expected in (cut(*case) for case in CASES):
         plain = torch.load(folder / "logits", weights_only=True)
         scale = max(1.0, float(expected.abs().max()))
         assert float((plain - expected).abs().max()) < 1e-5 * scale

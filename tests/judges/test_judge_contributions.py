@@ -16,6 +16,7 @@ from torch.nn import functional
 import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
 from tests.judges.resampled import resampled
+from tests.night import mostly
 
 PERMUTATIONS = 59
 Vectors = dict[tuple[str, str, int, int], Tensor]  # by part, kind, layer and head: [width]
@@ -175,13 +176,13 @@ def means(found: dict[str, Any]) -> tuple[dict[Any, float], dict[Any, float], di
 
 CASES = [
     ("mini:gpt", "primer", 6),
-    pytest.param("mini:bert", "primer", 6, marks=pytest.mark.slow),
+    ("mini:bert", "primer", 6),
     ("odd", "odd", 4),
-    pytest.param("twin", "odd", 4, marks=pytest.mark.slow),
+    ("twin", "odd", 4),
 ]
 
 
-@pytest.mark.parametrize(("which", "corpus_name", "limit"), CASES)
+@pytest.mark.parametrize(("which", "corpus_name", "limit"), mostly(CASES, CASES[0]))
 def test_contributions_and_gains_are_those_by_hand(
     which: str, corpus_name: str, limit: int
 ) -> None:

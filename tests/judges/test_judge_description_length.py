@@ -18,6 +18,9 @@ import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
 from tests.judges.test_judge_edge_probing import Targets
 
+# by day `tests/analyses/probes/test_description_length.py` judges
+pytestmark = pytest.mark.slow
+
 PORTIONS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25.0, 50.0, 100.0)
 
 
@@ -69,9 +72,8 @@ def frequency_bits(labels: "np.ndarray[Any, Any]") -> float:
 
 @pytest.mark.parametrize(
     ("name", "large"),
-    [("odd", False), *(pytest.param(name, True, marks=pytest.mark.slow)
-                       for name in ("mini:bert", "mini:gpt", "odd", "odd@random"))],
-)  # fmt: skip
+    [("odd", False), *((name, True) for name in ("mini:bert", "mini:gpt", "odd", "odd@random"))],
+)
 def test_codes_are_as_long_as_plain_ones(name: str, large: bool) -> None:
     most = {"train": 150, "dev": 60, "test": 40} if large else {"train": 40, "dev": 20, "test": 20}
     if name.startswith("mini"):

@@ -20,6 +20,9 @@ import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
 from workbench import Corpus
 
+# by day `tests/analyses/probes/test_logistic.py` judges by scikit-learn
+pytestmark = pytest.mark.slow
+
 Floats = NDArray[np.float64]
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0)
 POINT = 0.01
@@ -169,13 +172,7 @@ def cases(name: str, large: bool) -> tuple[Any, Corpus]:
 
 @pytest.mark.parametrize(
     ("name", "large"),
-    [
-        ("odd", False),
-        *(
-            pytest.param(name, True, marks=pytest.mark.slow)
-            for name in ("mini:bert", "mini:gpt", "odd", "odd@random")
-        ),
-    ],
+    [("odd", False), *((name, True) for name in ("mini:bert", "mini:gpt", "odd", "odd@random"))],
 )
 def test_linear_probes_are_at_most_a_point_under_scikit_learn(name: str, large: bool) -> None:
     model, corpus = cases(name, large)
@@ -193,7 +190,6 @@ def test_linear_probes_are_at_most_a_point_under_scikit_learn(name: str, large: 
         assert np.abs(own - judged).max() < 2 * POINT, "and it is the same probe"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mini:bert", "mini:gpt", "odd", "odd@random"])
 def test_edge_probes_are_as_good_as_plain_ones(name: str) -> None:
     model, corpus = cases(name, True)

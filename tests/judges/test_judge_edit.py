@@ -20,6 +20,7 @@ import workbench as wb
 from tests.models import zoo
 from tests.models.headed import drawn
 from tests.models.test_attention import inputs, pieces
+from tests.night import mostly
 from workbench import WorkbenchError
 from workbench.engine.batch import of_texts
 from workbench.engine.taps import Gate
@@ -124,7 +125,11 @@ def logits(model: Any, family: str, padded: bool = True, **more: Any) -> Tensor:
     return found[target.mask if model.two_sided else text.mask]
 
 
-@pytest.mark.parametrize(("family", "edit", "by_hand"), CASES)
+BY_DAY = [case for case in CASES if case[0] == "bert" or case[1] in OF_T5]
+BY_DAY += [case for case in CASES if case[0] in ("gpt2", "llama")][::5]
+
+
+@pytest.mark.parametrize(("family", "edit", "by_hand"), mostly(CASES, *BY_DAY))
 def test_an_edit_is_hooks_on_the_plain_net(family: str, edit: str, by_hand: list[Change]) -> None:
     model, net = model_of(family), net_of(family)
     text, target = pieces(model, 3, 9, True), pieces(model, 3, 5, True)
@@ -139,7 +144,7 @@ def test_an_edit_is_hooks_on_the_plain_net(family: str, edit: str, by_hand: list
     assert twin.parameters == model.parameters
 
 
-@pytest.mark.parametrize("family", SHAPES)
+@pytest.mark.parametrize("family", mostly(SHAPES, "llama", "t5"))
 def test_heads_off_are_closed_gates_to_the_last_digit(family: str) -> None:
     """So they are ablated heads: `head-ablation` closes gates."""
     model = model_of(family)
@@ -161,7 +166,7 @@ def test_an_ablation_of_an_edited_model_is_one_of_both_heads() -> None:
     assert torch.equal(found, logits(model, "bert", taps=[Gate(gates)]))
 
 
-@pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
+@pytest.mark.parametrize("family", mostly(["bert", "gpt2", "llama"], "llama"))
 def test_means_are_those_of_a_loop_over_the_texts(family: str) -> None:
     model, net, width = model_of(family), net_of(family), SHAPES[family][1]
     texts = ["the dog saw a cat .", "a cat ran and the dog ran ."]
@@ -222,7 +227,7 @@ def test_an_edit_has_one_name_and_one_hash_whatever_its_order() -> None:
     assert len({one.content_hash, model.content_hash, model.edited("3.2=0").content_hash}) == 3
 
 
-@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "t5"])
+@pytest.mark.parametrize("family", mostly(["bert", "gpt2", "llama", "t5"], "gpt2", "llama"))
 def test_an_edit_in_the_weights_computes_the_same(family: str, tmp_path: Path) -> None:
     edit = "3.2=0,1.3=2,2.mlp=0.5,1.n3=0,2.attention=0.5"
     edit += ",1.n4=mean,2.1=mean" if family in ("bert", "gpt2") else ""
@@ -340,7 +345,7 @@ def test_elmo_has_layers_and_no_heads() -> None:
         twin.save(Path("never"))
 
 
-@pytest.mark.parametrize("ref", ["mini:bert", "mini:gpt", "mini:t5"])
+@pytest.mark.parametrize("ref", mostly(["mini:bert", "mini:gpt", "mini:t5"], "mini:gpt"))
 def test_turning_a_head_off_answers_in_half_a_second(ref: str) -> None:
     model = wb.load(ref, device="cpu")
     text = model.encode(of_texts(["The girls were tall ."]))

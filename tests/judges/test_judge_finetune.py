@@ -142,6 +142,7 @@ def wb_corpus(name: str, docs: list[list[Doc]]) -> Any:
     return Corpus(name, {split: (lambda own=own: iter(own)) for split, own in parts.items()})
 
 
+@pytest.mark.slow  # by day `tests/analyses/transfer/test_metrics.py`
 @pytest.mark.parametrize("task", ["entailment", "relatedness"])
 def test_metrics_are_those_of_scikit_learn_and_scipy(task: str) -> None:
     result = run_here(

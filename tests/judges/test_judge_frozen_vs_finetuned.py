@@ -12,7 +12,7 @@ import workbench as wb
 from tests.judges.in_process import Asking, run
 from workbench import Result
 
-SIZES = {"max_train": 60, "max_dev": 30, "max_test": 80}
+SIZES = {"max_train": 30, "max_dev": 15, "max_test": 80}
 DRAWS = 4000
 
 
@@ -75,7 +75,7 @@ def test_deltas_intervals_and_p_values_of_small_cells() -> None:
     asking = Asking()
     result = run(
         "frozen-vs-finetuned", [wb.load("mini:elmo")], [wb.read("primer:size=800")], asking=asking,
-        tasks=("sentiment",), lstm_baseline=False, seeds=(0, 1), max_epochs=2,
+        tasks=("sentiment",), lstm_baseline=False, seeds=(0, 1), max_epochs=1,
         learning_rates=(3e-3,), **SIZES,
     )  # fmt: skip
     judge(result, asking, 2)

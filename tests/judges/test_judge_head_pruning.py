@@ -17,8 +17,7 @@ import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
 from tests.judges.plain_heads import HEAD, Example, Head, Plain, heads_in, importance, normalised
 
-METHODS = [("importance", False), ("importance", True), ("ablation", False), ("ablation", True),
-           ("magnitude", False)]  # fmt: skip
+METHODS = ("importance", "ablation", "magnitude", "random")
 
 
 def values(plain: Plain, examples: list[Example], removed: list[Head]) -> tuple[float, float]:
@@ -64,9 +63,17 @@ def owned(plain: Plain) -> int:
     return 4 * width * d + biased
 
 
-def judged(model: Any, corpus: Any, limit: int, chosen_on: int, steps: int = 4) -> float:
+def judged(
+    model: Any,
+    corpus: Any,
+    limit: int,
+    chosen_on: int,
+    steps: int = 4,
+    methods: tuple[str, ...] = METHODS,
+) -> float:
     """The largest difference of a loss or an accuracy on the curves."""
     settings = {
+        "methods": methods,
         "steps": steps,
         "selection_texts": chosen_on,
         "recovery_steps": 0,
@@ -150,7 +157,8 @@ def judge_kept(plain: Plain, measuring: list[Example], tables: Any) -> None:
 
 
 def test_curves_are_those_of_zeroed_output_maps() -> None:
-    assert judged(wb.load("mini:gpt"), wb.read("primer:size=200"), 4, 3, steps=2) < 1e-4
+    some = ("ablation", "random")
+    assert judged(wb.load("mini:gpt"), wb.read("primer:size=200"), 4, 3, 2, some) < 1e-4
 
 
 @pytest.mark.slow

@@ -162,8 +162,8 @@ def judge(model: Any, corpus: Corpus, limit: int, is_causal: bool = False) -> No
 
 
 def test_scores_of_an_odd_model() -> None:
-    corpus = odd_corpus({"test": 12}, longest=25)
-    judge(odd_model(corpus), corpus, 12)
+    corpus = odd_corpus({"test": 6}, longest=25)
+    judge(odd_model(corpus), corpus, 6)
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.models import headed
+from tests.night import mostly
 from workbench.analyses.attribution.methods import SMALLEST, TOLERANCE
 from workbench.analyses.attribution.parts import Reading, by_part
 from workbench.engine.batch import of_texts
@@ -69,13 +70,12 @@ def reading(model: Any, kind: str) -> Reading:
     return Reading(text, parts, wanted)
 
 
-@pytest.mark.parametrize(
-    ("kind", "architecture"),
-    [
-        ("gpt2", "GPT2LMHeadModel"), ("t5", "T5ForConditionalGeneration"),
-        ("bert", "BertForMaskedLM"),
-    ],
-)  # fmt: skip
+MODELS = [
+    ("gpt2", "GPT2LMHeadModel"), ("t5", "T5ForConditionalGeneration"), ("bert", "BertForMaskedLM"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "architecture"), MODELS)
 def test_the_sums_of_each_part(kind: str, architecture: str) -> None:
     model = headed.made(kind, architecture)
     read = reading(model, kind)
@@ -83,7 +83,14 @@ def test_the_sums_of_each_part(kind: str, architecture: str) -> None:
     expected = judged(model, read, kind)
     assert dict(found.nats) == pytest.approx(expected, abs=1e-5)
     assert found.share(*expected) == pytest.approx(1) == found.length(*expected)
+
+
+@pytest.mark.parametrize(("kind", "architecture"), mostly(MODELS, MODELS[0], MODELS[2]))
+def test_parts_of_a_path_add_up_to_its_change(kind: str, architecture: str) -> None:
+    model = headed.made(kind, architecture)
+    read = reading(model, kind)
     complete = by_part(model, read, "integrated-gradients", max_steps=4096)
     bound = len(read.wanted) * max(TOLERANCE * abs(complete.change), SMALLEST)
     assert sum(complete.nats.values()) == pytest.approx(complete.change, abs=bound)
-    assert complete.value == pytest.approx(found.value) and complete.change
+    whole = by_part(model, read, "gradient-x-input").value
+    assert complete.value == pytest.approx(whole) and complete.change

@@ -12,6 +12,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from tests.analyses.smaller_model.test_recipe import CLASSES, SMALL, classifier, corpus_of
 from tests.judges.odd import Quiet
+from tests.night import mostly
 from workbench.analyses.smaller_model import recipe
 from workbench.analyses.smaller_model.experiments import SMALLER_MODEL, SmallerModel
 from workbench.experiment import Inputs
@@ -19,7 +20,7 @@ from workbench.experiment import Inputs
 KINDS = {"gpt2": "GPT2ForSequenceClassification", "llama": "LlamaForSequenceClassification"}
 
 
-@pytest.mark.parametrize("family", KINDS)
+@pytest.mark.parametrize("family", mostly(KINDS, "gpt2"))
 def test_the_share_that_is_kept(
     family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

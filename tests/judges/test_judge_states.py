@@ -18,6 +18,7 @@ from torch import Tensor
 import workbench as wb
 from tests.models.headed import made
 from tests.models.test_attention import inputs, pieces
+from tests.night import mostly
 from workbench import WorkbenchError
 from workbench.engine.batch import Pieces
 from workbench.models.huggingface import HuggingFace
@@ -146,14 +147,21 @@ SITES = {
     "gpt-neox": _neox(), "t5": _t5(), "bart": _bart(),
 }  # fmt: skip
 BY_DAY = ("bert", "llama", "t5")
-ALL = [pytest.param(each, marks=() if each in BY_DAY else pytest.mark.slow) for each in SITES]
-CASES = [
-    pytest.param(family, name, marks=() if family in BY_DAY else pytest.mark.slow)
-    for family, sites in SITES.items()
-    for name in sites
+ALL = mostly(SITES, *BY_DAY)
+CASES = [(family, name) for family, sites in SITES.items() for name in sites]
+CASES_BY_DAY = [
+    *(case for case in CASES if case[0] == "bert"),
+    ("t5", "block 2 attention"),
+    ("t5", "decoder embeddings"),
+    ("t5", "decoder block 2"),
+    ("t5", "decoder block 2 cross-attention keys"),
+    ("t5", "cross-attention head 2.4"),
+    ("t5", "decoder block 2 mlp"),
+    ("llama", "embeddings"),
+    ("llama", "head 1.4 values"),
 ]
 
-AT_EACH_SITE = pytest.mark.parametrize(("family", "name"), CASES)
+AT_EACH_SITE = pytest.mark.parametrize(("family", "name"), mostly(CASES, *CASES_BY_DAY))
 
 
 @cache
@@ -319,7 +327,7 @@ def traces(net: Any) -> Any:
     return hooks, [(n, p._version, p.requires_grad) for n, p in net.named_parameters()]
 
 
-@pytest.mark.parametrize("family", ALL)
+@pytest.mark.parametrize("family", mostly(SITES, "t5"))
 def test_nothing_is_left_behind_after_an_error(family: str) -> None:
     model = opened(family)
     before = ours(family)  # transformers adds hooks of its own at first
@@ -380,7 +388,7 @@ def test_errors_say_which_sites_there_are() -> None:
 # --- an edited model ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", ALL)
+@pytest.mark.parametrize("family", mostly(SITES, "bert"))
 def test_an_edited_model_is_the_model_with_the_tap(family: str) -> None:
     model = opened(family)
     for name in SITES[family]:
@@ -429,8 +437,19 @@ def test_an_edited_model_is_not_saved(tmp_path: Any) -> None:
 # --- while text is written ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama", "t5", "bart"])
-@pytest.mark.parametrize("positions", [None, 2, slice(5, None)], ids=["all", "one", "later"])
+@pytest.mark.parametrize(
+    ("family", "positions"),
+    mostly(
+        [
+            (family, positions)
+            for family in ("gpt2", "llama", "t5", "bart")
+            for positions in (None, 2, slice(5, None))
+        ],
+        ("gpt2", 2),
+        ("gpt2", slice(5, None)),
+        ("t5", None),
+    ),
+)
 def test_writing_step_by_step_is_what_hooks_do_without_a_cache(family: str, positions: Any) -> None:
     """Greedy, piece by piece: a pass over all pieces for each, with a hook."""
     from workbench.models.scoring.generation import continued
@@ -539,7 +558,7 @@ def test_experiments_and_explanations_run_on_an_edited_model(
 # --- XLNet: pieces before texts, and a second stream where pieces are hidden ----------------------
 
 
-@pytest.mark.parametrize("is_hidden", [False, True])
+@pytest.mark.parametrize("is_hidden", mostly([False, True], True))
 @torch.no_grad()
 def test_xlnet_in_a_pass_with_one_stream_and_with_two(is_hidden: bool) -> None:
     model = made("xlnet", "XLNetLMHeadModel")

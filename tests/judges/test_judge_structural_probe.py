@@ -33,6 +33,9 @@ from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
 from tests.models import real_shapes
 from workbench import Corpus
 
+# by day `tests/analyses/probes/test_structure.py` recovers a tree metric
+pytestmark = pytest.mark.slow
+
 Floats = NDArray[np.float64]
 RATE, PATIENCE, GAIN, EPOCHS = 7e-3, 4, 1e-3, 60
 SENTENCES = 32  # in a batch
@@ -297,7 +300,6 @@ def test_a_few_sentences() -> None:
     near(gaps_to(with_chosen_inputs, ours, [2]), 4 * POINT)
 
 
-@pytest.mark.slow
 def test_a_few_sentences_by_both_judges() -> None:
     sizes = {"train": 60, "dev": 30, "test": 60}
     ours = measured(wb.load("mini:bert"), wb.read("primer:size=600"), sizes)
@@ -305,7 +307,6 @@ def test_a_few_sentences_by_both_judges() -> None:
     not_below(gaps_to(on_raw_states, ours, [0]))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mini:bert", "mini:gpt", "mini:t5"])
 def test_the_built_in_models(name: str) -> None:
     model = wb.load(name)
@@ -315,7 +316,6 @@ def test_the_built_in_models(name: str) -> None:
     near(gaps_to(with_chosen_inputs, ours, layers), 2 * POINT)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("is_twin", [False, True])
 def test_the_odd_model_and_its_random_twin(is_twin: bool) -> None:
     sizes = {"train": 120, "dev": 40, "test": 300}  # of 60, one root would be 2 points
@@ -330,7 +330,6 @@ def not_below(found: dict[str, Floats]) -> None:
         assert gaps.min() >= -POINT, (metric, gaps)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mini:bert", "mini:gpt", "mini:t5"])
 def test_no_layer_of_a_built_in_model_scores_below_the_papers_probe(name: str) -> None:
     model = wb.load(name)
@@ -339,7 +338,6 @@ def test_no_layer_of_a_built_in_model_scores_below_the_papers_probe(name: str) -
     not_below(gaps_to(on_raw_states, measured(model, wb.read("primer"), sizes), layers))
 
 
-@pytest.mark.slow
 def test_no_layer_of_an_anisotropic_encoder_scores_below_the_papers_probe() -> None:
     corpus = wb.read("primer")
     model = real_shapes.encoder(corpus, layers=6)

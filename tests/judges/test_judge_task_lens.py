@@ -14,10 +14,11 @@ import torch
 import workbench as wb
 from tests.analyses.predictions.task_folders import NAMES, with_head
 from tests.judges.odd import run_here
+from tests.night import mostly
 from workbench.analyses.predictions.prediction import labelled
 from workbench.engine.task import Labelling as Kind
 
-SIZE = 12  # texts
+SIZE = 6  # texts
 
 
 def judged(model: Any, docs: list[Any], kind: Kind) -> list[dict[str, Any]]:
@@ -47,14 +48,17 @@ def judged(model: Any, docs: list[Any], kind: Kind) -> list[dict[str, Any]]:
     return found
 
 
+CASES = [
+    ("mini:bert", "class", "primer/sentiment"),
+    ("mini:bert", "tags", "primer"),
+    ("mini:bert", "answers", "primer/questions"),
+    ("mini:elmo", "class", "primer/sentiment"),
+]
+
+
 @pytest.mark.parametrize(
     ("name", "kind", "corpus"),
-    [
-        ("mini:bert", "class", "primer/sentiment"),
-        ("mini:bert", "tags", "primer"),
-        ("mini:bert", "answers", "primer/questions"),
-        ("mini:elmo", "class", "primer/sentiment"),
-    ],
+    mostly(CASES, *CASES[:2]),
 )
 @torch.no_grad()
 def test_tables_are_those_of_a_plain_loop(

@@ -11,6 +11,7 @@ import torch
 import workbench as wb
 from tests.judges.odd import run_here
 from tests.models import headed
+from tests.night import mostly
 from workbench import Corpus
 from workbench.corpora.encode import doc_of
 from workbench.corpora.text_prediction import pair_of
@@ -73,13 +74,13 @@ def lift_of(model: Any, items: list[tuple[list[int], list[int]]]) -> float:
     return own / others if others else float("nan")
 
 
+MODELS = {"mini:t5": "", "mini:gpt": "", "bart": "BartForConditionalGeneration"}
+CASES = [(name, architecture, n) for name, architecture in MODELS.items() for n in (1, 6)]
+
+
 @pytest.mark.parametrize(
-    ("name", "architecture"),
-    [
-        ("mini:t5", ""), ("mini:gpt", ""), ("bart", "BartForConditionalGeneration"),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("number", [1, 6])
+    ("name", "architecture", "number"), mostly(CASES, ("mini:t5", "", 6), ("mini:gpt", "", 1))
+)
 def test_texts_scores_and_attention(name: str, architecture: str, number: int) -> None:
     from rouge_score.rouge_scorer import RougeScorer
 

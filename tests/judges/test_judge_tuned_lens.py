@@ -147,8 +147,12 @@ def judge(model: HuggingFace, corpus: Corpus) -> float:
     return apart
 
 
-def test_a_mini_and_an_odd_model_with_its_twin() -> None:
+def test_a_mini() -> None:
     assert judge(wb.load("mini:gpt", "cpu"), primer()) < 1e-3
+
+
+@pytest.mark.slow
+def test_an_odd_model_with_its_twin() -> None:
     corpus = odd_corpus({"train": 30, "dev": 8, "test": 8}, longest=15)
     odd = odd_gpt(corpus)
     for model in (odd, odd_twin(odd, 1)):

@@ -2,21 +2,21 @@
 
 from collections.abc import Callable
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import pytest
 from transformers import PreTrainedTokenizerBase
 
 from tests.models import vocabularies, zoo
+from tests.night import mostly
 
-_FP16 = ("bert", "gpt2", "llama", "t5", "bart", "openai-gpt")
-IN_HALF = [  # every model in bf16; in fp16 some by day, the others at night
-    pytest.param(
-        name, width, marks=pytest.mark.slow if width == "fp16" and name not in _FP16 else ()
-    )
-    for name in zoo.NAMES
-    for width in ("bf16", "fp16")
-]
+IN_HALF = mostly(
+    product(zoo.NAMES, ("bf16", "fp16")),
+    *((name, "bf16") for name in zoo.BY_DAY),
+    ("llama", "fp16"),
+    ("t5-3-2", "fp16"),
+)
 
 
 @pytest.fixture(scope="session")

@@ -79,7 +79,7 @@ def unrolled_slowly(bands: Tensor) -> Tensor:
     return maps
 
 
-@pytest.mark.parametrize("name", zoo.NAMES)
+@pytest.mark.parametrize("name", zoo.some(zoo.NAMES, "llama"))
 def test_states_with_the_engine_on_are_eagers(name: str) -> None:
     model, plain = shared(name), zoo.built(name, "eager")
     for text, target in cases(model):
@@ -140,7 +140,7 @@ def gates_for(model: HuggingFace, batch: int) -> Tensor:
     return torch.randint(0, 3, (batch, len(model.sites), 4), generator=generator).double() / 2
 
 
-@pytest.mark.parametrize("name", INTERFACE)
+@pytest.mark.parametrize("name", zoo.some(INTERFACE, "llama", "albert"))
 def test_a_gate_equals_scaling_the_probabilities(name: str) -> None:
     AttentionInterface.register("scaled-for-test", scaled_attention)
     AttentionMaskInterface.register("scaled-for-test", eager_mask)
@@ -203,7 +203,7 @@ def losses(model: HuggingFace, text: Pieces, target: Pieces, gates: Tensor) -> T
     return (states**2).sum((1, 2)) + states.sum((1, 2))
 
 
-@pytest.mark.parametrize("name", zoo.NAMES)
+@pytest.mark.parametrize("name", zoo.some(zoo.NAMES, "llama"))
 def test_gate_gradients_of_a_batch_are_those_of_its_rows(name: str) -> None:
     single = name in ("xlnet", "longformer")  # they do not run in float64 throughout
     dtype = torch.float32 if single else torch.float64
@@ -220,7 +220,9 @@ def test_gate_gradients_of_a_batch_are_those_of_its_rows(name: str) -> None:
     assert batched.abs().amax(dim=(0, 2)).min() > 1e-3, "a site whose gates do nothing"
 
 
-@pytest.mark.parametrize("name", ["bert", "albert", "gpt2", "bart", "electra", "openai-gpt"])
+@pytest.mark.parametrize(
+    "name", zoo.some(["bert", "albert", "gpt2", "bart", "electra", "openai-gpt"])
+)
 def test_gate_gradients_are_finite_differences(name: str) -> None:
     """For the models that compute in float64 throughout; T5 and Llama norm in float32."""
     model = shared(name, torch.float64)
@@ -237,7 +239,7 @@ def test_gate_gradients_are_finite_differences(name: str) -> None:
         torch.testing.assert_close(gradient[:, site, site % 4], difference, atol=1e-5, rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", [name for name in zoo.NAMES if name != "longformer"])
+@pytest.mark.parametrize("name", zoo.some(name for name in zoo.NAMES if name != "longformer"))
 def test_maps_are_before_dropout_in_train_mode(name: str) -> None:
     model = opened(name)
     text = pieces(model, 2, 8, False)

@@ -1,5 +1,9 @@
-"""Directions of runs in the references of models: what they compute, and what is refused."""
+"""Directions of runs in the references of models: what they compute, and what is refused.
 
+That a run of steering stores the differences that it adds is in `test_judge_steering.py`.
+"""
+
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -8,18 +12,19 @@ import torch
 from torch import Tensor
 
 import workbench as wb
-from tests.judges.odd import run_here
+from tests.night import mostly
 from workbench import WorkbenchError
-from workbench.analyses.predictions.target import Target
-from workbench.analyses.steering import steering_corpus
-from workbench.analyses.steering.experiments import Steering
-from workbench.experiment import Inputs
 from workbench.models.edit_terms import digest_of, terms_of, written
 from workbench.runs.run import write_array
 
 RUN = "steering-0123456789ab"
 TEXT = "The girls did not visit it because they were tall."
-SMALL = {"max_words": 1, "max_texts": 16, "random_directions": 20}
+
+
+@cache
+def opened(name: str) -> wb.Model:
+    """Shared by all tests, which change copies."""
+    return wb.load(name, device="cpu")
 
 
 def planted(folder: Path, run: str = RUN, width: int = 128, seed: int = 0) -> torch.Tensor:
@@ -47,20 +52,23 @@ def logits(model: wb.Model) -> Tensor:
     return found
 
 
+PLACES = [
+    ("mini:bert", f"3.{RUN}", "block 3", (0, 3)),
+    ("mini:gpt", f"2.{RUN}.2", "block 2", (1, 2)),
+    ("mini:gpt", f"embeddings.{RUN}", "embeddings", (0, 0)),
+    ("mini:t5", f"decoder.2.{RUN}", "decoder block 2", (0, 2)),
+]
+
+
 @pytest.mark.parametrize(
     ("name", "place", "site", "index"),
-    [
-        ("mini:bert", f"3.{RUN}", "block 3", (0, 3)),
-        ("mini:gpt", f"2.{RUN}.2", "block 2", (1, 2)),
-        ("mini:gpt", f"embeddings.{RUN}", "embeddings", (0, 0)),
-        ("mini:t5", f"decoder.2.{RUN}", "decoder block 2", (0, 2)),
-    ],
+    mostly(PLACES, *PLACES[1:]),
 )
 def test_it_is_what_write_adds_to_the_last_digit(
     runs: Path, name: str, place: str, site: str, index: tuple[int, int]
 ) -> None:
     vector = planted(runs)[index]
-    model = wb.load(name, device="cpu")
+    model = opened(name)
     twin = wb.load(f"{name}@edit:{place}=1.5", device="cpu")
     assert twin.name == f"{name}@edit:{place}=1.5"
     found = logits(twin)
@@ -70,7 +78,7 @@ def test_it_is_what_write_adds_to_the_last_digit(
 
 
 def test_an_elmo_is_steered_after_its_states_are_scaled(runs: Path) -> None:
-    model = wb.load("mini:elmo", device="cpu")
+    model = opened("mini:elmo")
     vector = planted(runs, width=model.width)[0, 2]
     seen = []
     for one in (
@@ -83,7 +91,7 @@ def test_an_elmo_is_steered_after_its_states_are_scaled(runs: Path) -> None:
 
 def test_several_directions_and_heads_go_together_in_any_order(runs: Path) -> None:
     vectors = planted(runs)
-    model = wb.load("mini:gpt", device="cpu")
+    model = opened("mini:gpt")
     edit = f"3.{RUN}=2,2.1=0,3.{RUN}.2=-1"
     twin = model.edited(edit)
     assert twin.name == f"mini:gpt@edit:2.1=0,{edit.replace('2.1=0,', '')}"
@@ -93,48 +101,6 @@ def test_several_directions_and_heads_go_together_in_any_order(runs: Path) -> No
     assert (
         twin.content_hash == model.edited(f"3.{RUN}.2=-1").edited(f"3.{RUN}=2,2.1=0").content_hash
     )
-
-
-def test_steering_stores_the_differences_that_it_adds(runs: Path) -> None:
-    """After the last layer nothing mixes positions: effects are those of the edited model."""
-    model, corpus = wb.load("mini:gpt", device="cpu"), wb.read("primer/counterfactuals")
-    found = run_here("steering", model, corpus, **SMALL)
-    vectors = torch.from_numpy(found.arrays["directions"])  # [pairs, layers, width]
-    rows = found.tables["directions"]
-    assert vectors.norm(dim=-1).flatten().tolist() == pytest.approx(rows["norm"].tolist())
-    write_array(runs / RUN, "directions", found.arrays["directions"])
-    inputs = Inputs((model,), (corpus,), split="test", seed=0, limit=None)
-    (group,) = steering_corpus.word_pairs(model, inputs, Steering(**SMALL))
-    last = model.stacks[-1].layers
-    strengths = found.tables["strengths"].query(f"layer == {last}").set_index("strength")["effect"]
-    for strength in (2.0,):
-        sides: dict[bool, wb.Model] = {  # towards the other word
-            is_first: model.edited(f"{last}.{RUN}={-strength if is_first else strength}")
-            for is_first in (True, False)
-        }
-        effects = []
-        for side, is_first, is_fitted in zip(
-            group.sides, group.is_first, group.fitted(0), strict=True
-        ):
-            if is_fitted:
-                continue
-            value = Target(side.other, side.choice).value
-            with torch.no_grad():
-                plain, steered = (
-                    float(value(of_model(each, side.prediction))[0])
-                    for each in (model, sides[bool(is_first)])
-                )
-            effects.append(steered - plain)
-        assert strengths[strength] == pytest.approx(np.mean(effects), abs=1e-5)
-        assert np.mean(effects) > 0
-
-
-def of_model(model: wb.Model, prediction: object) -> Tensor:
-    """The logits of the same prediction by another model.  # [1, choices]"""
-    from dataclasses import replace
-
-    found: Tensor = replace(prediction, model=model).logits()  # type: ignore[type-var,attr-defined]
-    return found
 
 
 @pytest.mark.parametrize(
@@ -162,13 +128,13 @@ def test_what_is_not_there_is_refused_with_a_way_out(
     write_array(runs / "steering-broken", "directions", np.ones(3, np.float32))
     (runs / "steering-old").mkdir()
     with pytest.raises(WorkbenchError) as caught:
-        wb.load("mini:bert", device="cpu").edited(edit)
+        opened("mini:bert").edited(edit)
     assert caught.value.code == code and words in str(caught.value.remedy)
 
 
 def test_the_beginning_of_a_name_is_enough_if_it_is_the_only_one(runs: Path) -> None:
     planted(runs)
-    model = wb.load("mini:gpt", device="cpu")
+    model = opened("mini:gpt")
     assert torch.equal(logits(model.edited("3.steering-01=2")), logits(model.edited(f"3.{RUN}=2")))
     planted(runs, "steering-0199")
     with pytest.raises(WorkbenchError, match="2 runs begin with steering-01"):
@@ -185,7 +151,7 @@ def test_other_numbers_are_another_model(runs: Path) -> None:
 def test_a_direction_of_the_encoder_of_a_t5_is_refused(runs: Path) -> None:
     planted(runs)
     with pytest.raises(WorkbenchError) as caught:
-        wb.load("mini:t5", device="cpu").edited(f"2.{RUN}=1")
+        opened("mini:t5").edited(f"2.{RUN}=1")
     assert f"Write decoder.2.{RUN}=1" in str(caught.value.remedy)
 
 

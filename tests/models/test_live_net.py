@@ -21,6 +21,7 @@ from transformers import (
 import workbench as wb
 from tests.models import zoo
 from tests.models.headed import drawn
+from tests.night import mostly
 from tests.tiny import tiny_bert
 from workbench.models import live_net
 from workbench.models.references import facts
@@ -88,7 +89,7 @@ def tables_of(experiment: str, model: Any, place: Path, **settings: Any) -> dict
     return {"run": run.name.encode(), **{path.name: path.read_bytes() for path in files}}
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", mostly(FAMILIES, "bert", "t5"))
 def test_it_is_the_same_model_as_its_saved_folder(family: str, tmp_path: Path) -> None:
     net, tokenizer = in_training(net_of(family)), zoo.words_of(family)
     before = state_of(net)
@@ -108,10 +109,8 @@ def test_it_is_the_same_model_as_its_saved_folder(family: str, tmp_path: Path) -
     assert tables_of("profile", opened, tmp_path / "saved") == found and len(found) > 2
 
 
-SLOW = [pytest.param(each, marks=pytest.mark.slow) for each in FAMILIES if each != "bert"]
-
-
-@pytest.mark.parametrize("family", ["bert", *SLOW])
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
 def test_its_heads_are_the_same_as_those_of_its_saved_folder(family: str, tmp_path: Path) -> None:
     net, tokenizer = in_training(net_of(family)), zoo.words_of(family)
     found = tables_of("heads", (net, tokenizer), tmp_path / "live")
@@ -121,8 +120,12 @@ def test_its_heads_are_the_same_as_those_of_its_saved_folder(family: str, tmp_pa
     assert tables_of("heads", opened, tmp_path / "saved") == found
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "fp16"])
-@pytest.mark.parametrize("family", FAMILIES)
+HALF = [(family, dtype) for family in FAMILIES for dtype in (torch.bfloat16, torch.float16)]
+
+
+@pytest.mark.parametrize(
+    ("family", "dtype"), mostly(HALF, ("bert", torch.bfloat16), ("gpt2", torch.float16))
+)
 def test_one_in_half_precision_is_the_same_as_its_saved_folder(
     family: str, dtype: torch.dtype, tmp_path: Path
 ) -> None:
@@ -173,7 +176,7 @@ def test_another_precision_than_its_own_is_refused() -> None:
         wb.load(net, tokenizer, "int3")
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["fp32", "bf16"])
+@pytest.mark.parametrize("dtype", mostly([torch.float32, torch.bfloat16], torch.bfloat16))
 def test_one_that_peft_wraps(dtype: torch.dtype, tmp_path: Path) -> None:
     from peft import LoraConfig, get_peft_model
 
@@ -341,11 +344,10 @@ def test_a_quantised_net_has_heads_and_a_hash() -> None:
     )  # type: ignore[attr-defined]
 
 
-def test_wrappers_are_opened() -> None:
+@pytest.mark.parametrize("wrap", mostly([torch.compile, nn.DataParallel], nn.DataParallel))
+def test_wrappers_are_opened(wrap: Callable[[nn.Module], nn.Module]) -> None:
     net, tokenizer = net_of("bert"), zoo.words_of("bert")
-    first = wb.load(net, tokenizer).content_hash
-    assert wb.load(torch.compile(net), tokenizer).content_hash == first
-    assert wb.load(nn.DataParallel(net), tokenizer).content_hash == first
+    assert wb.load(wrap(net), tokenizer).content_hash == wb.load(net, tokenizer).content_hash
 
 
 def test_the_tokenizer_is_found_next_to_the_files(tmp_path: Path) -> None:

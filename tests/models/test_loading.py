@@ -42,7 +42,7 @@ def test_a_class_that_another_thread_imports_is_waited_for(monkeypatch: pytest.M
     assert checkpoint.class_of("NobodysForMaskedLM") is None
 
 
-@pytest.mark.parametrize("name", zoo.NAMES)
+@pytest.mark.parametrize("name", zoo.some(zoo.NAMES, "llama", "albert"))
 def test_a_folder_loads_and_reads_text(name: str, zoo_folder: Folder) -> None:
     """From words to states: every architecture, with its own tokenizer."""
     model = wb.load(zoo_folder(name), device="cpu")
@@ -241,9 +241,9 @@ def test_a_model_without_its_tokenizer_is_refused(zoo_folder: Folder, tmp_path: 
 def test_models_are_opened_by_several_threads_at_once(zoo_folder: Folder) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    folders = [zoo_folder(name) for name in ("bert", "gpt2", "t5", "bart")]
+    folders = [zoo_folder(name) for name in ("bert", "t5")]
     alone = [load(folder, device="cpu").content_hash for folder in folders]
-    with ThreadPoolExecutor(8) as threads:
+    with ThreadPoolExecutor(4) as threads:
         opened = threads.map(lambda folder: load(folder, device="cpu").content_hash, 2 * folders)
     assert list(opened) == 2 * alone
 

@@ -1,9 +1,12 @@
 """Means of an edit: those of a whole pass over the texts, computed once and no deeper."""
 
+from itertools import product
+
 import pytest
 import torch
 
 import workbench as wb
+from tests.night import mostly
 from workbench.engine.batch import of_texts
 from workbench.models.interventions import edited
 
@@ -48,12 +51,20 @@ def test_a_pass_ends_at_the_layer_of_the_head_and_has_all_heads_below(
     assert computed("4.1") == {1, 2, 3, 4}
 
 
-@pytest.mark.parametrize("ref", ["mini:bert", "mini:gpt", "mini:t5", "mini:xlnet"])
+TERMS = {"2.attention": "block 2 attention", "2.mlp": "block 2 mlp", "2.1": "head 2.1"}
+
+
 @pytest.mark.parametrize(
-    ("term", "site"),
-    [("2.attention", "block 2 attention"), ("2.mlp", "block 2 mlp"), ("2.1", "head 2.1")],
+    ("ref", "term"),
+    mostly(
+        product(("mini:bert", "mini:gpt", "mini:t5", "mini:xlnet"), TERMS),
+        ("mini:bert", "2.mlp"),
+        ("mini:gpt", "2.attention"),
+        ("mini:xlnet", "2.1"),
+    ),
 )
-def test_what_is_read_of_an_edited_model_has_the_edit(ref: str, term: str, site: str) -> None:
+def test_what_is_read_of_an_edited_model_has_the_edit(ref: str, term: str) -> None:
+    site = TERMS[term]
     model = wb.load(ref, device="cpu")
     batch = wb.encode(wb.read("primer").docs("test", 2))
     found = []

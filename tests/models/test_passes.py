@@ -22,7 +22,7 @@ Folder = Callable[[str], Path]
 
 @pytest.fixture(scope="module")
 def batch() -> Batch:
-    return encode(read("primer:size=150", unit="sentence").docs("train"))
+    return encode(read("primer:size=60", unit="sentence").docs("train"))
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_batches_keep_to_the_budget_and_waste_little(bert: HuggingFace, batch: B
     sizes = []
     report = forward(bert, batch, lambda text, output: sizes.append(text.mask.numel()), pieces=200)
     assert max(sizes) <= 200
-    assert report.documents == len(batch) == 150
+    assert report.documents == len(batch) == 60
     assert report.words == len(batch.words)
     assert report.padding < 0.15 * report.pieces
     assert (report.device, report.precision) == ("cpu", "fp32")
@@ -119,7 +119,7 @@ def test_out_of_memory_halves_the_batch_and_goes_on(
     report = forward(
         cramped, batch, lambda text, out: sizes.append(text.mask.numel()), taps=[found], pieces=1000
     )
-    assert report.documents == 150
+    assert report.documents == 60
     assert 0 < report.halvings < 30, "the smaller size is remembered"
     assert max(sizes) <= 60
     for site in bert.sites:  # what the failed batches showed the taps does not count

@@ -5,6 +5,7 @@ All on the CPU in bf16 or fp16, which is where a GPU's numbers can be looked at 
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.models.gated import shared
 from tests.models.test_attention import INTERFACE, pieces
 from tests.models.test_elmo import FORMS, SENTENCES
 from tests.models.test_logits import HEADED
+from tests.night import mostly
 from workbench import encode
 from workbench import read as read_corpus
 from workbench.engine.taps import View
@@ -60,11 +62,13 @@ def _buffers(model: HuggingFace) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize(
     ("name", "way"),
-    [
-        pytest.param(name, way, marks=() if name == "llama" or way == "load" else pytest.mark.slow)
-        for name in ROTARY
-        for way in WAYS
-    ],
+    mostly(
+        product(ROTARY, WAYS),
+        ("gpt-neox", "load"),
+        ("llama", "load"),
+        ("llama", "twin"),
+        ("llama", "pruned random"),
+    ),
 )
 def test_what_positions_are_stays_in_float32(
     name: str, way: str, zoo_folder: Folder, tmp_path: Path
@@ -125,8 +129,10 @@ class _Seen:
     def close(self, whole: bool) -> None: ...
 
 
-@pytest.mark.parametrize("under_autocast", [False, True])
-@pytest.mark.parametrize("name", INTERFACE)
+@pytest.mark.parametrize(
+    ("name", "under_autocast"),
+    mostly(product(INTERFACE, (False, True)), ("bert", True), ("llama", False), ("t5-3-2", False)),
+)
 def test_maps_are_made_in_float32(name: str, under_autocast: bool) -> None:
     """Scores rounded to bf16 tie, and then the argmax of a row is another word."""
     model, seen = shared(name, torch.bfloat16), _Seen()
@@ -144,7 +150,7 @@ def test_maps_are_made_in_float32(name: str, under_autocast: bool) -> None:
         assert torch.allclose(view.probabilities.double(), scores.softmax(-1), atol=1e-5)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", mostly(FORMS, "no clipping"))
 def test_an_elmo_learns_under_autocast(form: str) -> None:
     """Weights in float32, products in bf16, as on a GPU."""
     options = replace(FORMS[form], cell_clip=None, projection_clip=None)
@@ -188,7 +194,7 @@ def _flat(model: HuggingFace) -> Tensor:
     return torch.cat([w.detach().double().flatten() for w in model.net.parameters()])
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt2", "t5", "bart", "llama"])
+@pytest.mark.parametrize("name", mostly(["bert", "gpt2", "t5", "bart", "llama"], "bert", "t5"))
 def test_logits_of_half_weights_are_not_rounded(name: str, zoo_folder: Folder) -> None:
     """Rounded to bf16, the two likeliest pieces often have the same logit, and the first wins."""
     kind = getattr(transformers, HEADED[name])

@@ -7,6 +7,8 @@ counted by a wrong order (logits of all rows, a pass per head and layer) exceeds
 
 import resource
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ import torch
 import workbench as wb
 from tests.judges.odd import Quiet, run_here
 from tests.models import real_shapes
+from tests.night import mostly
 from workbench.experiment import Inputs
 from workbench.experiment.definition import EXPERIMENTS
 from workbench.models.huggingface import HuggingFace
@@ -41,16 +44,24 @@ PASSES = {  # how many plain passes an experiment may take
     "structural-probe": 300,
     "tuned-lens": 100,
 }
-FAST = ("attention-averages", "contributions", "profile")
+Shapes = Callable[[str], HuggingFace]
 
 
 @pytest.fixture(scope="module")
-def shapes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, HuggingFace]:
+def shapes(tmp_path_factory: pytest.TempPathFactory) -> Shapes:
     """Thirty layers of nine heads, with 49,152 pieces; and twelve layers of 32 heads."""
-    folder = real_shapes.decoder(tmp_path_factory.mktemp("decoder"), head_width=HEAD_WIDTH)
-    corpus = wb.read("primer:size=1000")
-    encoder = real_shapes.encoder(corpus, heads=32, head_width=HEAD_WIDTH)
-    return {"decoder": wb.load(folder, device="cpu"), "encoder": encoder}
+
+    @cache
+    def made(shape: str) -> HuggingFace:
+        if shape == "encoder":
+            corpus = wb.read("primer:size=1000")
+            return real_shapes.encoder(corpus, heads=32, head_width=HEAD_WIDTH)
+        folder = real_shapes.decoder(tmp_path_factory.mktemp("decoder"), head_width=HEAD_WIDTH)
+        model = wb.load(folder, device="cpu")
+        assert isinstance(model, HuggingFace)
+        return model
+
+    return made
 
 
 def plain_pass(model: HuggingFace) -> float:
@@ -87,18 +98,12 @@ def check(model: HuggingFace, name: str) -> None:
     assert peak() - before <= MEMORY
 
 
-@pytest.mark.parametrize("name", FAST)
-def test_an_experiment_takes_few_passes(shapes: dict[str, HuggingFace], name: str) -> None:
-    check(shapes["decoder"], name)
+CASES = [(shape, name) for shape in ("decoder", "encoder") for name in PASSES]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PASSES)
-@pytest.mark.parametrize("shape", ["decoder", "encoder"])
-def test_every_experiment_takes_few_passes(
-    shapes: dict[str, HuggingFace], shape: str, name: str
-) -> None:
-    check(shapes[shape], name)
+@pytest.mark.parametrize(("shape", "name"), mostly(CASES, ("decoder", "profile")))
+def test_an_experiment_takes_few_passes(shapes: Shapes, shape: str, name: str) -> None:
+    check(shapes(shape), name)
 
 
 @pytest.mark.slow

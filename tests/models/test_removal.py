@@ -2,7 +2,7 @@
 
 import copy
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import torch
 
 from tests.models import zoo
 from tests.models.gated import gates, sentences, shared
+from tests.night import mostly
 from workbench import Gate, WorkbenchError
 from workbench.models.head_removal import Unit, units, without
 from workbench.models.huggingface import HuggingFace
@@ -32,7 +33,7 @@ def _every(model: HuggingFace, all_: tuple[Unit, ...]) -> list[Unit]:
 WHICH = (_some, _first_layer, _every)
 
 
-@pytest.mark.parametrize("name", zoo.NAMES)
+@pytest.mark.parametrize("name", zoo.some(zoo.NAMES, "llama", "bloom", "albert"))
 def test_a_model_without_heads_is_the_gated_one_and_smaller(name: str) -> None:
     model = shared(name)
     text, last = model.encode(sentences(4)), model.stacks[-1].name
@@ -68,17 +69,11 @@ def test_heads_go_one_after_the_other_as_they_go_at_once() -> None:
     assert twice.kept[0] == (0, 3)
 
 
-def _by_day(cells: Iterable[tuple[Any, ...]], day: Iterable[tuple[Any, ...]]) -> list[Any]:
-    """These cells of a grid, which have each value of each axis; the others are slow."""
-    by_day = list(day)
-    return [pytest.param(*each, marks=() if each in by_day else pytest.mark.slow) for each in cells]
-
-
 CAUSAL = ("gpt2", "llama", "gpt-neox", "bloom")
 
 
 @pytest.mark.parametrize(
-    ("name", "which"), _by_day(product(CAUSAL, WHICH), zip(CAUSAL, (*WHICH, _some), strict=True))
+    ("name", "which"), mostly(product(CAUSAL, WHICH), ("gpt2", _some), ("llama", _first_layer))
 )
 def test_cached_generation_is_the_uncached(
     name: str, which: Callable[..., list[Unit]], tmp_path: Path
@@ -96,10 +91,7 @@ def test_cached_generation_is_the_uncached(
 
 @pytest.mark.parametrize(
     ("name", "which", "beams"),
-    _by_day(
-        product(("t5", "bart"), WHICH, (1, 3)),
-        [("t5", _some, 1), ("t5", _every, 3), ("bart", _some, 3), ("bart", _every, 1)],
-    ),
+    mostly(product(("t5", "bart"), WHICH, (1, 3)), ("t5", _some, 1), ("bart", _every, 3)),
 )
 def test_an_encoder_decoder_writes_the_same_with_a_cache_and_without(
     name: str, which: Callable[..., list[Unit]], beams: int
@@ -147,7 +139,7 @@ def test_a_missing_head_is_an_error(head: tuple[int, int]) -> None:
         without(shared("bert"), [head])
 
 
-@pytest.mark.parametrize("name", zoo.NAMES)
+@pytest.mark.parametrize("name", zoo.some(zoo.NAMES, "llama"))
 def test_a_smaller_model_learns(name: str) -> None:
     """Gradients reach every map that was cut."""
     model = shared(name)

@@ -17,6 +17,7 @@ from tests.engine.card import card, card_of
 from tests.models import zoo
 from tests.models.test_attention import pieces
 from tests.models.test_logits import HEADED
+from tests.night import mostly
 from workbench import Capture, Gate, Reduce, WorkbenchError, encode, read, word_states
 from workbench.analyses.heads.collect import SUMS, PassSettings, look
 from workbench.analyses.heads.gold import gold_of
@@ -31,7 +32,9 @@ LAYERS = {
     "llama": {"num_hidden_layers": 12},
     "t5": {"num_layers": 6, "num_decoder_layers": 12},
 }
-OTHERS = ("roberta", "distilbert", "electra", "gpt-neox", "mt5", "bart", "modernbert")
+OTHERS = (
+    "roberta", "distilbert", "electra", "gpt-neox", "mt5", "t5-3-2", "bart", "modernbert",
+)  # fmt: skip
 BOTH = "cuda:0,cuda:1"
 
 
@@ -93,7 +96,7 @@ def require_same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
             assert torch.equal(found[name], value), name
 
 
-@pytest.mark.parametrize("name", [*LAYERS, *OTHERS])
+@pytest.mark.parametrize("name", mostly([*LAYERS, *OTHERS], "bert", "gpt-neox", "t5-3-2"))
 def test_a_pass_over_two_cards_is_that_on_one_device(
     name: str, folders: Callable[[str], Path]
 ) -> None:
@@ -106,7 +109,7 @@ def test_a_pass_over_two_cards_is_that_on_one_device(
         require_same(passed(model), expected)
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", mostly(LAYERS, "bert"))
 def test_each_card_has_half_of_the_blocks(name: str, folders: Callable[[str], Path]) -> None:
     with card(2):
         net = opened(folders(name), BOTH).net
@@ -116,9 +119,7 @@ def test_each_card_has_half_of_the_blocks(name: str, folders: Callable[[str], Pa
     assert card_of(net.get_input_embeddings().weight) == 0
 
 
-@pytest.mark.parametrize(
-    "name", ["roberta", "mt5", *(pytest.param(each, marks=pytest.mark.slow) for each in LAYERS)]
-)
+@pytest.mark.parametrize("name", mostly(["roberta", "mt5", *LAYERS], "roberta"))
 def test_the_store_and_the_heads_are_those_of_one_device(
     name: str, folders: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -10,12 +10,14 @@ from transformers import PreTrainedTokenizerBase
 
 from tests.models.texts import SOME_OF_EACH, as_in_treebanks, at_spaces, odd, plain
 from tests.models.vocabularies import KINDS
+from tests.night import mostly
 from workbench import WorkbenchError
 from workbench.engine.batch import NO_WORD, Row
 from workbench.models.tokenization import tokenize
 
 Tokenizers = Callable[[str], PreTrainedTokenizerBase]
 ALL = pytest.mark.parametrize("kind", KINDS)
+SOME = pytest.mark.parametrize("kind", mostly(KINDS, "bert-uncased", "roberta", "t5", "llama"))
 UNLIMITED = 10**6
 TEXT = "The whispering doctors didn't see Larger boats , Nevertheless ."
 
@@ -31,7 +33,7 @@ def needed(row: Row, words: int) -> int:
     return int(mine.max(initial=-1)) + 1 + int(row.special.sum())
 
 
-@ALL
+@SOME
 def test_as_many_whole_words_are_kept_as_fit(kind: str, tokenizer: Tokenizers) -> None:
     ranges = np.array(at_spaces(TEXT))
     full = tokenize(tokenizer(kind), TEXT, ranges, UNLIMITED)
@@ -136,7 +138,7 @@ def shortened(first: list[int], second: list[int], room: int) -> tuple[list[int]
     return first, second
 
 
-@ALL
+@SOME
 @SOME_OF_EACH
 @given(data=st.data())
 def test_of_a_pair_the_longer_text_loses_its_last_word_first(
@@ -178,7 +180,7 @@ def test_a_pair_by_hand(tokenizer: Tokenizers) -> None:
     assert both.words.tolist() == [-1, 0, 1, -1, 3, -1]
 
 
-@ALL
+@SOME
 @SOME_OF_EACH
 @given(data=st.data())
 def test_any_text_cut_anywhere(kind: str, tokenizer: Tokenizers, data: st.DataObject) -> None:

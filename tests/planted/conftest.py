@@ -6,12 +6,14 @@ A model costs a tenth of a second, and is built again for each test file.
 import pytest
 from spacy.tokens import Doc
 
+from tests.night import mostly
 from tests.planted.look import BUILDERS, eager
 from tests.planted.model import Planted
 from tests.planted.words import Lexicon, lexicon, planted_docs
 
 
-@pytest.fixture(scope="session", params=[False, True], ids=["whole", "split"])
+# by day words of several pieces
+@pytest.fixture(scope="session", params=mostly([False, True], True), ids=["whole", "split"])
 def words(request: pytest.FixtureRequest) -> Lexicon:
     return lexicon(split=request.param)
 

@@ -7,6 +7,7 @@ import torch
 from spacy.tokens import Doc
 from torch import Tensor
 
+from tests.night import mostly
 from tests.planted import bert, gpt2
 from tests.planted.look import ALL, BUILDERS, Build, eager, least, random_pieces, run, weights
 from tests.planted.model import Planted
@@ -65,9 +66,9 @@ def test_rarity_is_that_of_the_table_given(build: Build) -> None:
         assert least(planted, [pieces])["rarest"] >= ALL
 
 
-@pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS)
-def test_the_syntactic_head_finds_the_gold_head_of_every_word(build: Build) -> None:
-    planted = eager(build())
+@pytest.mark.parametrize("name", mostly(BUILDERS, "gpt2"))
+def test_the_syntactic_head_finds_the_gold_head_of_every_word(name: str) -> None:
+    planted = eager(BUILDERS[name]())
     found = Counter[str]()
     docs = planted_docs(200)
     pieces = [planted.pieces(doc) for doc in docs]
@@ -120,7 +121,7 @@ def test_induction_works_at_any_period() -> None:
             assert found[head] >= ALL, (head, period)
 
 
-@pytest.mark.parametrize("name", BUILDERS)
+@pytest.mark.parametrize("name", mostly(BUILDERS, "gpt2"))
 def test_a_broken_head_is_seen(name: str) -> None:
     """Turning the sign of one head's keys spoils that head, and whatever reads what it writes."""
     planted = eager(BUILDERS[name]())

@@ -10,6 +10,7 @@ from transformers import BertForMaskedLM, OPTConfig, OPTForCausalLM
 import workbench as wb
 from tests.models import headed, zoo
 from tests.models.compression.test_planted import KINDS, TEXTS, change
+from tests.night import mostly
 from workbench.engine.batch import Batch
 from workbench.models.compression.embeddings import factorise_embeddings, rank_left
 from workbench.models.compression.rounding import round_weights
@@ -23,7 +24,7 @@ def texts() -> Batch:
     return wb.encode(list(wb.read(TEXTS).docs()))
 
 
-@pytest.mark.parametrize("family", KINDS)
+@pytest.mark.parametrize("family", mostly(KINDS, "bert", "gpt2"))
 def test_bits_that_a_model_does_not_use_are_found(
     family: str, texts: Batch, tmp_path: Path
 ) -> None:
@@ -95,7 +96,7 @@ def low_rank(model: HuggingFace, rank: int) -> HuggingFace:
     return twin  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("family", KINDS)
+@pytest.mark.parametrize("family", mostly(KINDS, "bert", "gpt2"))
 def test_directions_that_embeddings_do_not_use_are_found(
     family: str, texts: Batch, tmp_path: Path
 ) -> None:
