@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.corpora.strategies import contents
+from tests.night import mostly
 from workbench import WorkbenchError
 from workbench.corpora.corpus import Options
 from workbench.corpora.formats import formats
@@ -79,7 +80,8 @@ EDITS = st.lists(
     min_size=1,
     max_size=4,
 )
-SUFFIXES = pytest.mark.parametrize("suffix", formats())
+ALIKE = {".bio", ".json", ".ptb", ".parse"}  # read as .conll, .jsonl, and .mrg are
+SUFFIXES = pytest.mark.parametrize("suffix", mostly(formats(), *(formats().keys() - ALIKE)))
 
 
 def changed(content: bytes, edits: list[tuple[str, float, bytes]]) -> bytes:

@@ -27,7 +27,7 @@ def _word(number: int, head: int = 0, upos: str = "NOUN", relation: str = "root"
 @pytest.mark.parametrize("ending", [".conllu", ".spacy"])
 def test_a_good_file_has_none(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"good{ending}"
-    write(read("primer:size=500").docs("train"), path)
+    write(read("primer:size=150").docs("train"), path)
     assert faults(path) == []
 
 

@@ -31,7 +31,7 @@ def docs(ref: str, split: str = "train", **options: str) -> list[Doc]:
 
 @pytest.fixture(scope="module")
 def sentences() -> list[Doc]:
-    return docs("primer:size=3000,seed=5")
+    return docs("primer:size=2000,seed=5")
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +52,13 @@ def test_every_sentence_carries_every_layer(sentences: list[Doc]) -> None:
 def test_trees_have_one_root_no_cycles_and_no_crossing_arcs(
     sentences: list[Doc], whole_stories: list[Doc]
 ) -> None:
-    assert all_of(grammar.tree_faults, sentences + whole_stories) == []
+    assert all_of(grammar.tree_faults, sentences[:200] + whole_stories) == []
 
 
 def test_spans_of_all_layers_lie_in_the_text_and_are_phrases_of_the_tree(
     sentences: list[Doc], whole_stories: list[Doc]
 ) -> None:
-    assert all_of(grammar.phrase_faults, sentences + whole_stories) == []
+    assert all_of(grammar.phrase_faults, sentences[:200] + whole_stories) == []
 
 
 def test_the_judge_of_trees_is_not_blind(sentences: list[Doc]) -> None:
@@ -123,7 +123,7 @@ def test_there_are_reasons_to_learn_syntax(whole_stories: list[Doc]) -> None:
 
 def test_the_text_round_trips_through_a_tokenizer(sentences: list[Doc]) -> None:
     tokenizer = spacy.blank("en").tokenizer
-    for doc in sentences:
+    for doc in sentences[:1000]:
         assert [t.text for t in tokenizer(doc.text)] == [t.text for t in doc]
         assert doc.text[0].isupper() and doc.text[-1] in ".?"
 
@@ -184,7 +184,7 @@ def test_names_are_rare_words(sentences: list[Doc]) -> None:
 
 def test_two_seeds_share_few_sentences() -> None:
     def texts(seed: int) -> set[str]:
-        return {s.text for story in islice(stories(seed), 1000) for s in story}
+        return {s.text for story in islice(stories(seed), 500) for s in story}
 
     one, two = texts(1), texts(2)
     share = len(one & two) / len(one)
@@ -193,7 +193,7 @@ def test_two_seeds_share_few_sentences() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "held_out"), [(2_000, 200), pytest.param(20_000, 1_000, marks=pytest.mark.slow)]
+    ("size", "held_out"), [(1_000, 100), pytest.param(20_000, 1_000, marks=pytest.mark.slow)]
 )
 def test_no_sentence_comes_twice_and_splits_share_none(size: int, held_out: int) -> None:
     corpus = read(f"primer:size={size},seed=1")
@@ -216,20 +216,22 @@ def test_two_hundred_thousand_sentences_are_all_different() -> None:
 
 
 def test_dev_and_test_stay_when_the_corpus_grows() -> None:
-    for split in ("dev", "test"):
-        small = [doc.text for doc in docs("primer:size=10000", split)]
-        assert small == [doc.text for doc in docs("primer:size=15000", split)]
+    """Nor does the beginning of train, which is drawn after them."""
+    small, large = read("primer:size=10000"), read("primer:size=15000")
+    for split in ("train", "dev", "test"):
+        first = [doc.text for doc in small.docs(split, 50)]
+        assert first == [doc.text for doc in large.docs(split, 50)]
 
 
 def test_generation_is_quick() -> None:
     """Against building the same Docs from what is known already, which takes a fifth of the time.
 
-    Processor time, best of five pairs: other work on the machine is not the generator's doing.
+    Processor time, best of three pairs: other work on the machine is not the generator's doing.
     """
     corpus = read("primer:size=400")
     known = list(corpus.docs("train"))
     generated, ratios = [], []
-    for _ in range(5):
+    for _ in range(3):
         start = time.process_time()
         assert sum(1 for _ in corpus.docs("train")) == len(known)
         generated.append(time.process_time() - start)
@@ -420,12 +422,12 @@ def test_the_answer_to_a_question_is_in_the_story() -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_tasks_have_splits_without_repeats(task: str) -> None:
-    corpus = read(f"primer/{task}:size=300")
+    corpus = read(f"primer/{task}:size=100")
     texts = {split: [doc.text for doc in corpus.docs(split)] for split in corpus.splits}
     assert {split: len(found) for split, found in texts.items()} == {
-        "train": 300,
-        "dev": 30,
-        "test": 30,
+        "train": 100,
+        "dev": 10,
+        "test": 10,
     }
     everything = [text for found in texts.values() for text in found]
     assert len(set(everything)) == len(everything)

@@ -13,6 +13,7 @@ import conllu as independent
 import pytest
 from spacy.training.converters import conllu_to_docs
 
+from tests.night import mostly
 from workbench.corpora.corpus import Options, Unit
 from workbench.corpora.layers import chains, mentions
 from workbench.corpora.readers import docbin
@@ -28,10 +29,7 @@ DOCUMENTS = {"gum/train": 177, "gum/dev": 30, "gum/test": 30}
 REPEATS = 5
 
 
-def train_slow(names):
-    """Of a treebank, what is trained on comes first and is ten times the rest."""
-    first, *others = names
-    return [pytest.param(first, marks=pytest.mark.slow), *others]
+DEV = pytest.mark.parametrize("name", mostly(("ewt/dev", "gum/dev"), "ewt/dev"))
 
 
 def file(name: str) -> Path:
@@ -54,18 +52,19 @@ def comments(name: str, key: str) -> list[str]:
     return [line.removeprefix(start) for line in lines if line.startswith(start)]
 
 
-@pytest.mark.parametrize("name", train_slow(SENTENCES))
+@pytest.mark.parametrize("name", mostly(SENTENCES, "ewt/dev"))
 def test_every_sentence_of_ewt_is_read(name):
     assert len(docs(name)) == SENTENCES[name]
 
 
-@pytest.mark.parametrize("name", train_slow(DOCUMENTS))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DOCUMENTS)
 def test_every_document_of_gum_is_read(name):
     assert [doc._.document for doc in docs(name, "document")] == comments(name, "newdoc id")
     assert len(comments(name, "newdoc id")) == DOCUMENTS[name]
 
 
-@pytest.mark.parametrize("name", ["ewt/dev", "gum/dev"])
+@DEV
 def test_the_text_is_the_raw_text_and_the_names_are_the_files(name):
     found = docs(name)
     assert [doc._.sent_ids[0] for doc in found] == comments(name, "sent_id")
@@ -77,7 +76,7 @@ def test_the_text_is_the_raw_text_and_the_names_are_the_files(name):
     assert differing == []
 
 
-@pytest.mark.parametrize("name", ["ewt/dev", pytest.param("gum/dev", marks=pytest.mark.slow)])
+@DEV
 def test_every_column_is_what_an_independent_parser_reads(name):
     sentences = independent.parse(file(name).read_text(encoding="utf-8"))
     for doc, sentence in zip(docs(name), sentences, strict=True):
@@ -95,6 +94,7 @@ def test_every_column_is_what_an_independent_parser_reads(name):
         ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ewt/dev", "gum/dev"])
 def test_sentences_are_the_files_whether_read_alone_or_in_documents(name):
     alone = [(doc.text, [t.head.i for t in doc]) for doc in docs(name)]
@@ -123,10 +123,10 @@ def test_every_bracket_of_gum_becomes_a_mention(name):
         assert sum(map(len, chains(doc).values())) == len(mentions(doc, "coreference"))
 
 
-@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow  # by day `test_conllu_keeps_words_trees_and_mentions`, of drawn Docs
 @pytest.mark.parametrize("name", ["ewt/dev", "gum/dev"])
-def test_a_treebank_survives_being_written(name, every, tmp_path):
-    whole = docs(name, "document")[::every]
+def test_a_treebank_survives_being_written(name, tmp_path):
+    whole = docs(name, "document")
     write(whole, tmp_path / "x.conllu")
     docbin.write(whole, tmp_path / "x.spacy")
     again = reader([tmp_path], Options(unit="document")).docs(tmp_path / "x.conllu")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from spacy.tokens import Doc
 
+from tests.night import mostly
 from workbench.corpora import Corpus, edges, read
 
 pytestmark = pytest.mark.data
@@ -51,7 +52,7 @@ def _lines(path: Path) -> list[str]:
 
 
 @PARTS
-@pytest.mark.parametrize("name", EDGES)
+@pytest.mark.parametrize("name", mostly(EDGES, "spr-ewt"))
 def test_an_edge_file_is_read_whole(data: Path, name: str, rest: bool) -> None:
     corpus = read(data / "edges" / name)
     assert list(corpus.splits) == ["train", "dev", "test"]
@@ -83,7 +84,7 @@ def _task(folder: Path) -> Corpus:
 
 
 @PARTS
-@pytest.mark.parametrize("name", LABELS)
+@pytest.mark.parametrize("name", mostly(LABELS, "sick"))
 def test_a_task_is_read_whole(data: Path, name: str, rest: bool) -> None:
     corpus = _task(data / "tasks" / name)
     found = _whole(corpus, rest)
@@ -103,7 +104,7 @@ def test_a_task_is_read_whole(data: Path, name: str, rest: bool) -> None:
 
 
 @PARTS
-@pytest.mark.parametrize("name", LABELS)
+@pytest.mark.parametrize("name", mostly(LABELS, "sick"))
 def test_classes_and_scores_are_those_of_the_task(data: Path, name: str, rest: bool) -> None:
     found = _whole(_task(data / "tasks" / name), rest)
     docs = [doc for part in found.values() for doc in part]

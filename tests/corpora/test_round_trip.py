@@ -44,9 +44,27 @@ def held_by_conllu(doc: Doc) -> dict[str, object]:
 @DRAWN
 @given(doc=docs())
 def test_conllu_keeps_words_trees_and_mentions(tmp_path, doc):
+    """By sentence it gives the same, cut up; and writing what was read changes nothing more."""
     (again,) = back(conllu, [doc], tmp_path / "x.conllu")
     data = contents(again)
     assert {key: data[key] for key in data if key not in NOT_IN_CONLLU} == held_by_conllu(doc)
+    sentences = conllu.reader([tmp_path], Options()).docs(tmp_path / "x.conllu")
+    for sentence, part in zip(again.sents, sentences, strict=True):
+        assert part.text == sentence.text
+        assert [(t.head.i + sentence.start, t.dep_) for t in part] == [
+            (t.head.i, t.dep_) for t in sentence
+        ]
+        inside = [
+            (s.start - sentence.start, s.end - sentence.start, s.label_, s.id_)
+            for s in again.spans.get("entities", [])
+            if sentence.start <= s.start and s.end <= sentence.end
+        ]
+        found = part.spans.get("entities", [])
+        assert [(s.start, s.end, s.label_, s.id_) for s in found] == inside
+    first = (tmp_path / "x.conllu").read_bytes()
+    again._.document = doc._.document
+    conllu.write([again], tmp_path / "x.conllu")
+    assert (tmp_path / "x.conllu").read_bytes() == first
 
 
 @DRAWN
@@ -59,37 +77,6 @@ def test_conllu_keeps_one_doc_apart_from_the_next(tmp_path, drawn):
     assert [d._.document for d in again] == [
         d._.document or f"x-{number}" for number, d in enumerate(drawn, 1)
     ]
-
-
-@DRAWN
-@given(doc=docs())
-def test_conllu_by_sentence_is_conllu_by_document_cut_up(tmp_path, doc):
-    (whole,) = back(conllu, [doc], tmp_path / "x.conllu")
-    sentences = back(conllu, [doc], tmp_path / "x.conllu", "sentence")
-    for sentence, part in zip(whole.sents, sentences, strict=True):
-        assert part.text == sentence.text
-        assert [(t.head.i + sentence.start, t.dep_) for t in part] == [
-            (t.head.i, t.dep_) for t in sentence
-        ]
-        inside = [
-            (s.start - sentence.start, s.end - sentence.start, s.label_, s.id_)
-            for s in whole.spans.get("entities", [])
-            if sentence.start <= s.start and s.end <= sentence.end
-        ]
-        found = part.spans.get("entities", [])
-        assert [(s.start, s.end, s.label_, s.id_) for s in found] == inside
-
-
-@DRAWN
-@given(doc=docs())
-def test_writing_what_was_read_changes_nothing_more(tmp_path, doc):
-    once = back(conllu, [doc], tmp_path / "x.conllu")
-    first = (tmp_path / "x.conllu").read_bytes()
-    for read in once:
-        read._.document = doc._.document
-    back(conllu, once, tmp_path / "x.conllu")
-    second = (tmp_path / "x.conllu").read_bytes()
-    assert second == first
 
 
 @pytest.mark.parametrize("module", [conllu, docbin])

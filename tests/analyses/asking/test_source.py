@@ -9,6 +9,7 @@ import torch
 
 import workbench as wb
 from tests.models import headed
+from tests.night import mostly
 from workbench.analyses.asking.source import GROUPS, attended, carried
 from workbench.analyses.attribution.methods import attribute_prediction
 from workbench.analyses.predictions.explained import prediction_of
@@ -17,7 +18,7 @@ from workbench.analyses.predictions.target import Target
 TEXT = "Ben walks to the hill. The girls were tall."
 
 
-@pytest.mark.parametrize("ref", ["mini:gpt", "mini:t5"])
+@pytest.mark.parametrize("ref", mostly(("mini:gpt", "mini:t5"), "mini:t5"))
 def test_each_piece_has_the_scores_of_leave_one_out(ref: str) -> None:
     model = wb.load(ref, device="cpu")
     pieces = [step.index for step in wb.generate(model, TEXT, 4).steps]

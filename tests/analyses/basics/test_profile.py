@@ -12,6 +12,7 @@ import torch
 
 from tests.models import bilms, headed, zoo
 from tests.models.test_logits import HEADED
+from tests.night import mostly
 from workbench import Corpus, Result, encode, experiments, load, read
 from workbench.analyses.basics import lm_profile
 from workbench.analyses.basics.experiments import PROFILE, Profile
@@ -129,7 +130,7 @@ def test_elmos_losses_and_how_they_were_measured(tmp_path: Path, corpus: Corpus)
     assert "<UNK>. It is easier" not in texts(every)
 
 
-@pytest.mark.parametrize("name", zoo.NAMES)
+@pytest.mark.parametrize("name", mostly(zoo.NAMES, "bert", "gpt2", "xlnet", "t5-3-2"))
 def test_parameters_of_all_parts_are_the_models(name: str, opened: Opened) -> None:
     for kind in (f"{name}-body", name) if name in HEADED else (f"{name}-body",):
         model = opened(kind)
@@ -153,7 +154,12 @@ def test_a_heads_parameters_are_what_a_body_does_not_have(opened: Opened) -> Non
         ("gpt2", "causal", "loss perplexity accuracy perplexity_per_word bits_per_byte"),
         ("bert", "masked", "masked_loss masked_perplexity masked_accuracy"),
         ("t5", "seq2seq", "seq2seq_loss seq2seq_perplexity seq2seq_accuracy"),
-        ("bart", "seq2seq", "seq2seq_loss seq2seq_perplexity seq2seq_accuracy"),
+        pytest.param(
+            "bart",
+            "seq2seq",
+            "seq2seq_loss seq2seq_perplexity seq2seq_accuracy",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_losses_of_each_objective(
@@ -228,7 +234,10 @@ class KilledError(Exception):
     """Stands for a killed process."""
 
 
-@pytest.mark.parametrize(("name", "pseudo"), [("gpt2", False), ("bert", True), ("t5", False)])
+@pytest.mark.parametrize(
+    ("name", "pseudo"),
+    mostly([("gpt2", False), ("bert", True), ("t5", False)], ("gpt2", False), ("bert", True)),
+)
 def test_a_killed_run_goes_on_as_if_left_alone(
     name: str,
     pseudo: bool,

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 from numpy.typing import NDArray
 
 from workbench.analyses.compression.findings import _inside as finding
@@ -58,6 +59,7 @@ def test_the_task_that_fell_is_found_and_the_other_is_not() -> None:
     assert said.verdict == "supported" and "deps" in said.claim and "1 of 2" in said.claim
 
 
+@pytest.mark.slow  # by day `test_the_task_that_fell_is_found_and_the_other_is_not`
 def test_of_equal_models_no_task_is_said_to_fall() -> None:
     said = [
         _table({"edge-probing": (probed({"pos": 0.7}, seed), probed({"pos": 0.7}, seed + 500))})

@@ -40,6 +40,7 @@ def test_a_planted_group_is_mostly_found_and_others_are_not() -> None:
     assert sum(bool(run - {"a"}) for run in runs) <= 5
 
 
+@pytest.mark.slow  # by day `test_a_planted_group_is_mostly_found_and_others_are_not`
 def test_of_200_simulated_losses_few_have_a_false_claim() -> None:
     false = sum(bool(found(simulated(seed))) for seed in range(200))
     assert false <= 18  # 99.5 % of runs with 5 %

@@ -40,7 +40,7 @@ FAMILIES = {
     )
 }
 
-BY_DAY = ("bert", "albert", "gpt2", "t5-3-2")
+BY_DAY = ("bert", "albert", "t5-3-2")
 
 
 def inputs_for(two_sided: bool) -> dict[str, torch.Tensor]:

@@ -6,6 +6,7 @@ import pytest
 
 import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model
+from tests.night import mostly
 from workbench.analyses.editing.effects import changes, written
 from workbench.analyses.predictions.prediction import following, of_word
 from workbench.analyses.predictions.target import Target
@@ -15,7 +16,7 @@ from workbench.engine.model import Model
 DOC = doc_of("Ben walks to the hill .")
 
 
-@pytest.mark.parametrize("name", ["mini:bert", "mini:gpt"])
+@pytest.mark.parametrize("name", mostly(("mini:bert", "mini:gpt"), "mini:gpt"))
 def test_what_a_head_writes_is_its_direct_contribution(name: str) -> None:
     """Of several choices in one pass, as `wb.contributions` has them one by one."""
     model = wb.load(name, device="cpu")

@@ -18,7 +18,7 @@ from workbench.analyses.family.findings import findings
 from workbench.experiment import Inputs, Result
 
 CORPUS = wb.read("primer:size=300")
-LIMIT = 12
+LIMIT = 8
 
 
 def compared(*models: Any, corpus: Any = CORPUS, **settings: Any) -> Result:

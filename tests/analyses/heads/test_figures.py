@@ -145,7 +145,9 @@ def test_these_tables_have_the_columns_of_the_experiment() -> None:
 
 
 @pytest.mark.parametrize("name", FIGURES)
-@pytest.mark.parametrize("groups", [ALL, ((EVIL, "cross"), ("decoder", EVIL))])
+@pytest.mark.parametrize(
+    "groups", [pytest.param(ALL, marks=pytest.mark.slow), ((EVIL, "cross"), ("decoder", EVIL))]
+)
 def test_a_figure_is_drawn_for_any_stacks_and_names(name: str, groups: Sequence[Group]) -> None:
     figure = harmless(FIGURES[name](tables_of(groups, EVIL)))
     assert figure["data"] and figure["layout"]["height"] > 100

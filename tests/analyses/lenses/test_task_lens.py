@@ -10,6 +10,7 @@ import workbench as wb
 from tests.analyses.predictions.task_folders import doc_of, with_head
 from tests.judges.odd import run_here
 from tests.models import headed
+from tests.night import mostly
 from workbench import WorkbenchError
 from workbench.analyses.lenses.task_lens import labels_of_prediction, open_task_lens
 from workbench.analyses.predictions.prediction import labelled
@@ -24,7 +25,7 @@ HEADS: list[tuple[Kind, bool, bool]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "pairs", "lstm"), HEADS)
+@pytest.mark.parametrize(("kind", "pairs", "lstm"), mostly(HEADS, HEADS[2], *HEADS[4:]))
 def test_each_layer_is_read_as_by_a_plain_loop(
     kind: Kind, pairs: bool, lstm: bool, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ import workbench as wb
 from tests.judges.odd import odd_corpus, run_here
 from tests.models.headed import made
 from tests.models.test_logits import HEADED
+from tests.night import mostly
 from tests.tiny import tiny_bert
 from workbench import Result, WorkbenchError
 from workbench.analyses.lenses.tuned_maps import Maps, Reader, maps_of
@@ -104,7 +105,10 @@ def test_where_blocks_change_nothing_no_map_is_learnt() -> None:
     assert not found.tables["gains"]["better"].any() or found.tables["gains"]["gain"].max() < 1e-6
 
 
-@pytest.mark.parametrize("name", ["mini:bert", "mini:gpt", "mini:t5", "mini:elmo"])
+@pytest.mark.parametrize(
+    "name",
+    mostly(("mini:bert", "mini:gpt", "mini:t5", "mini:elmo"), "mini:elmo"),
+)
 def test_tables_and_maps_are_of_one_kind_for_every_mini(name: str) -> None:
     model = wb.load(name, "cpu")
     corpus = wb.read("primer:size=150")
@@ -132,7 +136,10 @@ def test_tables_and_maps_are_of_one_kind_for_every_mini(name: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", [name for name in HEADED if name not in ("t5-6-12", "bart-12-6")])
+@pytest.mark.parametrize(
+    "name",
+    mostly((name for name in HEADED if name not in ("t5-6-12", "bart-12-6")), "bert", "t5-3-2"),
+)
 def test_every_family_with_a_head_learns_maps(name: str) -> None:
     model = made(name, HEADED[name], False)
     corpus = wb.read("primer:size=40")

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 import workbench as wb
+from tests.night import mostly
 from workbench import WorkbenchError
 
 CLEAN, CORRUPT = "The girls [MASK] tall.", "The girl [MASK] tall."
@@ -17,12 +18,18 @@ PAIRS = {
     "mini:elmo": ("The girls", "The girl"),
 }
 
+WHAT = ("states", "heads", "mlps", "attentions")
+CASES = [(name, what) for name in PAIRS for what in WHAT if name != "mini:elmo" or what == "states"]
+BY_DAY = [
+    *(("mini:gpt", what) for what in WHAT), ("mini:t5", "heads"), ("mini:elmo", "states"),
+]  # fmt: skip
+
 
 def choices(found: Any) -> list[int]:
     return [found.target, found.against]
 
 
-@pytest.mark.parametrize("name", ["mini:bert", "mini:gpt"])
+@pytest.mark.parametrize("name", mostly(("mini:bert", "mini:gpt"), "mini:bert"))
 def test_a_metric_of_ones_own_is_restored_like_a_target(name: str) -> None:
     model = wb.load(name, device="cpu")
     own, other = (model.vocabulary[w] for w in _forms(name))
@@ -55,8 +62,7 @@ def test_a_metric_that_is_not_a_number_for_each_row_is_refused() -> None:
         wb.patch(model, CLEAN, CORRUPT, method="fast")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("what", ["states", "heads", "mlps", "attentions"])
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize(("name", "what"), mostly(CASES, *BY_DAY))
 def test_effects_to_first_order_are_differences_for_small_changes(name: str, what: Any) -> None:
     """A thousandth of the way to the clean state moves the number by a thousandth of the effect."""
     from workbench.analyses.patching.patch import patch_effects
@@ -64,8 +70,6 @@ def test_effects_to_first_order_are_differences_for_small_changes(name: str, wha
     from workbench.models.interventions import patching
 
     model = wb.load(name, device="cpu")
-    if name == "mini:elmo" and what != "states":
-        pytest.skip("ELMo has states only")
     clean, corrupt = (prediction_of(model, text)[0] for text in PAIRS[name])
     target = target_of(corrupt)
     found = patch_effects(clean, corrupt, target, what, method="gradient")

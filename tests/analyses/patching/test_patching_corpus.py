@@ -15,6 +15,7 @@ from spacy.tokens import Doc
 
 import workbench as wb
 from tests.judges.odd import run_here
+from tests.night import mostly
 from tests.planted.look import BUILDERS, eager
 from workbench import Corpus, Result, WorkbenchError
 from workbench.analyses.patching.patching_corpus import aligned
@@ -121,7 +122,7 @@ def test_with_few_exchanges_nothing_is_decided() -> None:
 # --- what is known of every model -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["mini:bert", "mini:gpt", "mini:elmo"])
+@pytest.mark.parametrize("name", mostly(("mini:bert", "mini:gpt", "mini:elmo"), "mini:bert"))
 def test_the_words_before_all_layers_and_the_place_after_them_restore_everything(name: str) -> None:
     result = patching(mini(name), max_pairs=8, restore=("states",), random_pairs=1)
     table = result.tables["states"].set_index(["place", "layer"])
@@ -249,6 +250,7 @@ def test_the_same_seed_gives_the_same_tables_and_another_seed_other_pairs() -> N
     assert not one["effect"].equals(other["effect"])
 
 
+@pytest.mark.slow  # by day `test_pairs_with_exchanged_answers_have_effects_around_zero`
 def test_a_random_twin_is_not_said_to_carry_anything() -> None:
     """More twins are in `tests/judges/twins_patching.py`."""
     twin = mini("mini:gpt").reinitialised(3)

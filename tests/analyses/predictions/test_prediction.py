@@ -9,6 +9,7 @@ import torch
 import workbench as wb
 from tests.models import headed
 from tests.models.test_logits import HEADED
+from tests.night import mostly
 from workbench.analyses.predictions.prediction import (
     Prediction,
     following,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from workbench import Model
 
 MINI = ("mini:bert", "mini:gpt", "mini:elmo", "mini:t5")
+BY_DAY = ("mini:elmo", "mini:t5", "bert", "gpt2", "xlnet", "bart-3-2")
 
 
 @cache
@@ -33,7 +35,7 @@ def model_of(name: str) -> "Model":
     return wb.load(name, device="cpu") if ":" in name else headed.made(name, HEADED[name], False)
 
 
-@pytest.mark.parametrize("name", [*MINI, *HEADED])
+@pytest.mark.parametrize("name", mostly((*MINI, *HEADED), *BY_DAY))
 def test_input_vectors_give_the_same_logits(name: str) -> None:
     prediction = of_word(model_of(name), doc(), 2)
     with torch.no_grad():
@@ -48,7 +50,7 @@ def test_input_vectors_give_the_same_logits(name: str) -> None:
         assert vectors[stack].shape[:2] == pieces.ids.shape
 
 
-@pytest.mark.parametrize("name", [*MINI, *HEADED])
+@pytest.mark.parametrize("name", mostly((*MINI, *HEADED), *BY_DAY))
 def test_gradients_flow_into_input_vectors(name: str) -> None:
     prediction = of_word(model_of(name), doc(), 2)
     vectors = {stack: x.requires_grad_() for stack, x in prediction.input_vectors().items()}
@@ -75,11 +77,11 @@ def test_the_predicted_word_is_not_read(name: str) -> None:
     assert first.gold != second.gold
 
 
-@pytest.mark.parametrize("name", MINI)
+@pytest.mark.parametrize("name", mostly(MINI, "mini:bert", "mini:elmo"))
 def test_the_mini_models_predict_some_words_of_their_corpus(name: str) -> None:
     model = wb.load(name, device="cpu")
     hits = total = 0
-    for text in wb.read("primer").docs("test", limit=10):
+    for text in wb.read("primer").docs("test", limit=3):
         for word in words_to_predict(model, text):
             prediction: Prediction = of_word(model, text, word)
             with torch.no_grad():

@@ -98,7 +98,8 @@ def _result(experiment: str, model: str, corpus: str, settings: dict[str, Any]) 
     ("model", "experiment"),
     [
         *(("bert", experiment) for experiment in QUICK),
-        *((model, "head-importance") for model in ("gpt", "t5")),
+        ("t5", "head-importance"),
+        SLOW("gpt", "head-importance"),
         *(
             SLOW("gpt", experiment)
             for experiment in ("head-ablation", "head-pruning", "head-gates")
@@ -126,6 +127,7 @@ def test_every_experiment_answers_of_every_kind_of_model(experiment: str, model:
         assert any("--steps" in each.text for each in found.caveats)
 
 
+@pytest.mark.slow  # by day `test_no_head_of_a_random_model_matters_even_if_the_loss_changes`
 def test_random_weights_are_not_better_than_their_baseline_and_no_head_matters() -> None:
     corpus = odd_corpus({"train": 20, "test": 40}, longest=20)
     model = odd_model(corpus)
@@ -250,8 +252,8 @@ def test_a_pruned_model_runs_in_other_experiments(classifier: Run) -> None:
 
 def test_a_model_without_any_head_recovers_as_far_as_it_can() -> None:
     kind = experiments()["head-pruning"]
-    inputs = Inputs((wb.load("mini:bert"),), (wb.read("primer:size=200"),), "test", limit=20)
-    settings = {"max_sentences": 20, "steps": 1, "random_orders": 1, "selection_texts": 20,
+    inputs = Inputs((wb.load("mini:bert"),), (wb.read("primer:size=200"),), "test", limit=8)
+    settings = {"max_sentences": 8, "steps": 1, "random_orders": 1, "selection_texts": 8,
                 "recovery_steps": 5, "prune_fraction": 1.0, "methods": ["random"]}  # fmt: skip
     found = kind.run(inputs, kind.settings(**settings), Silent()).tables["kept"]
     stages = found.query("metric == 'loss'").set_index("stage")

@@ -103,6 +103,7 @@ def test_a_head_stays_open_if_it_is_worth_its_price(
     assert not {head for head, worth in lost.items() if worth < price / 4} & kept
 
 
+@pytest.mark.slow  # by day `test_a_head_stays_open_if_it_is_worth_its_price`
 def test_a_budget_is_spent_on_the_heads_that_most_is_lost_without(
     mini: Mini, lost: dict[tuple[int, int], float]
 ) -> None:
@@ -127,10 +128,10 @@ def test_learning_lowers_the_loss_and_is_the_same_again(mini: Mini) -> None:
     for _ in range(2):
         model = without(evaluation.model, [(0, 0), (1, 2), (3, 3)])
         runs.append(
-            learn(model, evaluation.aim, evaluation.batch, range(30), Plan(30, rate=1e-3, texts=10),
+            learn(model, evaluation.aim, evaluation.batch, range(30), Plan(20, rate=1e-3, texts=10),
                   on_progress=lambda step, loss: steps_seen.append(step))
         )  # fmt: skip
-    assert runs[0] == runs[1] and steps_seen == 2 * [10, 20, 30]
+    assert runs[0] == runs[1] and steps_seen == 2 * [10, 20]
     losses = runs[0].losses
     assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 0.2
 

@@ -9,6 +9,7 @@ import torch
 
 import workbench as wb
 from tests.analyses.pruning.models import planted, texts
+from tests.night import mostly
 from workbench import Gate, read
 from workbench.analyses.pruning.evaluation import Evaluation, TextScores, build_head_evaluation
 from workbench.analyses.pruning.head_masks import heads_of, opened
@@ -36,7 +37,7 @@ def in_double(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mini]:
     torch.set_default_dtype(torch.float32)
 
 
-@QUARTET
+@pytest.mark.parametrize("name", mostly(("bert", "gpt", "t5"), "t5"))
 def test_all_texts_at_once_are_as_one_by_one(name: str, in_double: Mini) -> None:
     evaluation = in_double(name)
     together = gate_gradients(evaluation.model, evaluation.aim, evaluation.questions)
@@ -52,7 +53,7 @@ def test_all_texts_at_once_are_as_one_by_one(name: str, in_double: Mini) -> None
     assert np.abs(together.values).max() > 0.1
 
 
-@QUARTET
+@pytest.mark.parametrize("name", mostly(("bert", "gpt", "t5"), "bert"))
 def test_a_gradient_is_what_a_little_of_a_gate_changes(name: str, mini: Mini) -> None:
     evaluation = mini(name)
     found = gate_gradients(evaluation.model, evaluation.aim, evaluation.questions)

@@ -62,11 +62,10 @@ def mini(name: str) -> Callable[[], wb.Model]:
 
 MORE = partial(primer, sentences=4000)
 FEW = "mini:bert, 200 sentences"
+PLANTED = "planted: a head for the class"
 CASES = {
     "planted: a circuit and a helper": Case(partial(planted, helper=True), repeats, 3, 3),
-    "planted: a head for the class": Case(
-        two_heads.standard, lambda _: two_heads.texts(300), 1, 3, False
-    ),
+    PLANTED: Case(two_heads.standard, lambda _: two_heads.texts(300), 1, 3, False),
     "planted: ten of 32 heads": Case(lambda: unigrams(np.geomspace(1, 0.4, 10)), primer, 10, 9),
     "planted: 32 heads": Case(lambda: unigrams(np.geomspace(1, 0.05, 32)), primer, 10, 6),
     FEW: Case(mini("bert"), partial(primer, sentences=200), 10, 1.2),
@@ -139,10 +138,7 @@ def test_the_accuracy_is_estimated_where_the_race_ended() -> None:
 
 
 def test_the_same_request_gives_the_same_bytes() -> None:
-    model = wb.load("mini:bert")
-    one, again = (
-        run_here("head-ablation", model, wb.read("primer"), max_sentences=120) for _ in range(2)
-    )
+    one, again = (of(PLANTED, "standard") for of in (result, result.__wrapped__))
     for name, table in one.tables.items():
         assert table.to_csv() == again.tables[name].to_csv()
 
@@ -160,8 +156,8 @@ def test_quick_scores_every_head_once_and_says_what_is_open() -> None:
 
 def test_rounds_say_how_many_heads_were_scored() -> None:
     rounds, table = (
-        result(FEW, "standard").tables["rounds"],
-        of_loss(FEW, "standard"),
+        result(PLANTED, "standard").tables["rounds"],
+        of_loss(PLANTED, "standard"),
     )
     more = rounds["sentences"].diff().fillna(rounds["sentences"])
     assert (more * rounds["heads"]).sum() == table["sentences"].sum()
@@ -178,7 +174,8 @@ def test_rounds_say_how_many_heads_were_scored() -> None:
 )
 def test_full_pairs_and_few_sentences_score_all(settings: dict[str, Any]) -> None:
     sizes = {"max_sentences": 130, **settings}
-    found = run_here("head-ablation", wb.load("mini:bert"), wb.read("primer"), **sizes)
+    model = two_heads.standard()
+    found = run_here("head-ablation", model, two_heads.texts(300), **sizes)
     table = found.tables["ablation"]
     assert (table["sentences"] == sizes["max_sentences"]).all() and table["decided"].all()
     assert "heads left undecided by the race" not in findings_of("head-ablation", found.tables)

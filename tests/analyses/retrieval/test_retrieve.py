@@ -15,6 +15,7 @@ from tests.analyses.retrieval.planted import copying, filling, ignoring, marking
 from tests.findings import findings_of
 from tests.judges.odd import run_here
 from tests.models import headed
+from tests.night import mostly
 from workbench import WorkbenchError
 from workbench.analyses.attribution.parts import by_part
 from workbench.analyses.retrieval import realm
@@ -217,7 +218,7 @@ NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["copies", "random"])
+@pytest.mark.parametrize("kind", mostly(("copies", "random"), "copies"))
 def test_retrieval_utility_of_a_passage_that_alone_has_the_answer(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,7 +322,7 @@ def test_a_copier_reads_the_answer_off_its_place() -> None:
 def test_attribution_by_kind_of_passage(name: str) -> None:
     tables = retrieved(
         wb.load(name, device="cpu"), wb.read("primer:size=60"), retrievers=("bm25",), k=1,
-        questions=3, attributed=2,
+        questions=2, attributed=1,
     )  # fmt: skip
     table = by(tables["attribution"], "passages", "part")
     for kind, rows in table.groupby("passages"):

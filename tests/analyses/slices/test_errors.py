@@ -11,6 +11,7 @@ import workbench as wb
 from tests.analyses.distillation.test_distil import classifier
 from tests.judges.odd import odd_corpus, run_here
 from tests.models import headed
+from tests.night import mostly
 from workbench import Corpus, Result, WorkbenchError
 from workbench.analyses.slices.experiments import ERRORS
 
@@ -64,16 +65,17 @@ def test_the_word_with_which_a_classifier_is_wrong_is_found() -> None:
     assert "worst on" in claims[0] and f"no taken for yes: {wrong} texts" in claims[-1]
 
 
-def test_labels_at_random_have_no_slice_but_their_own_class() -> None:
+@pytest.mark.parametrize(("seeds", "most"), mostly([(2, 1), (8, 2)], (2, 1)))
+def test_labels_at_random_have_no_slice_but_their_own_class(seeds: int, most: int) -> None:
     """The class is known to be wrong: `no` is never said. Nothing else is claimed by more than
     chance allows."""
     false = 0
-    for seed in range(8):
+    for seed in range(seeds):
         result = run_here("errors", classifier(), labelled(seed=seed), words=(frequent(),))
         slices = found(result)
         assert ("class", "no") in set(zip(slices["kind"], slices["slice"], strict=True))
         false += bool((slices["kind"] != "class").any())
-    assert false <= 2  # 99 % of eight with 5 %
+    assert false <= most  # 99 % of so many with 5 %
 
 
 def test_without_splits_texts_of_the_training_may_be_scored() -> None:

@@ -60,7 +60,7 @@ def test_a_probes_own_directions_are_removed_at_its_site(model: Any) -> None:
 
 
 def test_a_label_is_erased_and_its_probe_falls_to_chance(model: Any) -> None:
-    found = wb.erase(model, wb.read("primer:size=300"), layer=3)
+    found = wb.erase(model, wb.read("primer:size=200"), layer=3)
     assert found.probe is not None
     assert found.probe["probe"] > 0.5 > found.probe["probe_erased"]
     assert found.probe["probe_erased"] < found.probe["majority"] + 0.1

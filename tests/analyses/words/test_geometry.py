@@ -23,7 +23,7 @@ from workbench.analyses.words.geometry import (
 from workbench.corpora.layers import vocabulary
 from workbench.experiment.definition import EXPERIMENTS
 
-SMALL = {"random_models": 2, "max_sentences": 60, "min_contexts": 3, "n_permutations": 99}
+SMALL = {"random_models": 1, "max_sentences": 40, "min_contexts": 3, "n_permutations": 49}
 
 
 def sample(n: int, n_forms: int, n_documents: int) -> Sample:
@@ -183,7 +183,7 @@ def test_standardised_states_and_those_without_components() -> None:
         pytest.param("mini:bert", marks=pytest.mark.slow),
         pytest.param("mini:gpt", marks=pytest.mark.slow),
         "mini:t5",
-        "mini:elmo",
+        pytest.param("mini:elmo", marks=pytest.mark.slow),
     ],
 )
 def test_tables_of_every_kind_of_model(name: str) -> None:
@@ -221,7 +221,7 @@ def test_tables_of_every_kind_of_model(name: str) -> None:
 
 def test_a_second_run_gives_the_same_tables() -> None:
     model = wb.load("mini:elmo", device="cpu")
-    few = {**SMALL, "random_models": 1, "max_sentences": 20}
+    few = {**SMALL, "max_sentences": 20}
     one, other = (run_here("geometry", model, wb.read("primer"), **few) for _ in range(2))
     for name, table in one.tables.items():
         assert table.equals(other.tables[name]), name

@@ -78,6 +78,7 @@ def test_where_are_no_senses_none_are_claimed() -> None:
     assert any("not well separated" in note for note in found.notes)
 
 
+@pytest.mark.slow  # by day `test_where_are_no_senses_none_are_claimed`
 def test_p_values_of_unrelated_labels_are_uniform() -> None:
     random = np.random.default_rng(0)
     p, v_p = [], []

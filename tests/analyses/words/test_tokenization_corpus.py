@@ -79,7 +79,7 @@ def test_proper_nouns_that_are_split_because_they_are_rare_are_not_found() -> No
 
 def test_several_models_are_compared_on_the_same_words() -> None:
     models = [wb.load(name, device="cpu") for name in ("mini:bert", "mini:elmo", "mini:bert")]
-    result = run_here("tokenization", models, wb.read("primer"), max_sentences=80)
+    result = run_here("tokenization", models, wb.read("primer:size=500"), max_sentences=50)
     tables = result.tables
     names = ["mini:bert", "mini:elmo", "mini:bert (2)"]
     assert list(tables["groups"]["model"].unique()) == names
@@ -89,7 +89,7 @@ def test_several_models_are_compared_on_the_same_words() -> None:
     assert same["ratio"] == 1 and same["p"] == 1 and not same["holds"]
     whole = tables["groups"].query("model == 'mini:elmo' and by == 'all'")
     assert whole["fertility"].item() == whole["whole"].item() == 1
-    again = run_here("tokenization", models, wb.read("primer"), max_sentences=80).tables
+    again = run_here("tokenization", models, wb.read("primer:size=500"), max_sentences=50).tables
     for name, table in tables.items():
         keys = list(EXPERIMENTS["tokenization"].tables[name].keys)
         assert not table.duplicated(keys).any() and table.equals(again[name])

@@ -15,6 +15,7 @@ import workbench as wb
 from tests.models.bag_of_embeddings import BagOfEmbeddings
 from tests.models.texts import SOME_OF_EACH, anything
 from tests.models.vocabularies import KINDS, tokenizer
+from tests.night import mostly
 from workbench.analyses.words.tokenizations import put_together, restored
 from workbench.models.segmentation import Segmenter
 from workbench.models.tokenization import without_surrogates
@@ -238,7 +239,7 @@ def test_pieces_and_words_are_those_that_the_model_reads(
             assert token.idx <= piece.last and piece.first <= token.idx + len(token)
 
 
-@pytest.mark.parametrize("name", MINIS)
+@pytest.mark.parametrize("name", mostly(MINIS, "mini:bert", "mini:t5"))
 def test_steps_of_the_minis_end_in_their_pieces(name: str, opened: dict[str, wb.Model]) -> None:
     for text in filter(str.strip, ODD.values()):
         found = wb.tokenizations(text, opened[name])

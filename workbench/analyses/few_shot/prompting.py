@@ -105,17 +105,18 @@ def fits(corpus: "Corpus", settings: FewShot) -> None:
 
 def task_with_classes(corpus: "Corpus", name: str) -> "tuple[Corpus, Task]":
     """The task of a name, or the first whose labels are classes, with its corpus."""
-    found = [(own, task_of(own, each)) for own, each in corpora_of(corpus, [name] if name else [])]
-    classes = [each for each in found if each[1].kind == "class"]
-    if not classes:
-        kinds = ", ".join(str(task) for _, task in found)
-        raise WorkbenchError(
-            f"the corpus has no label with classes, but {kinds}.",
-            code="task-not-found",
-            where=corpus.name,
-            remedy="Choose a corpus whose texts have classes, such as primer/sentiment.",
-        )
-    return classes[0]
+    kinds = []
+    for own, each in corpora_of(corpus, [name] if name else []):
+        task = task_of(own, each)  # reads the corpus, so of no more than are needed
+        if task.kind == "class":
+            return own, task
+        kinds.append(str(task))
+    raise WorkbenchError(
+        f"the corpus has no label with classes, but {', '.join(kinds)}.",
+        code="task-not-found",
+        where=corpus.name,
+        remedy="Choose a corpus whose texts have classes, such as primer/sentiment.",
+    )
 
 
 def designs_of(settings: FewShot, task: "Task") -> tuple[PromptDesign, ...]:
