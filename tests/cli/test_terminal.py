@@ -49,6 +49,16 @@ def test_a_cell_that_is_a_list_is_printed(cell: Any, capsys: pytest.CaptureFixtu
     assert "['a', 'b']" in capsys.readouterr().out
 
 
+def test_a_significant_p_value_is_not_rounded_to_the_level(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    values = [0.046875, 0.04996, 0.0512, 0.05, 0.25, 0.0005, float("nan")]
+    output._table("tests", pd.DataFrame({"p": values, "share": 0.046875}), 8)
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[2:9]]
+    assert [row[0] for row in rows[:6]] == ["0.047", "0.04996", "0.051", "0.05", "0.25", "5.0e-04"]
+    assert rows[0][1] == "0.05"
+
+
 def test_long_counts_are_cut_and_say_so(capsys: pytest.CaptureFixture[str]) -> None:
     output._counts("Words", {f"w{n:02}": 30 - n for n in range(30)})
     lines = capsys.readouterr().out.splitlines()

@@ -165,6 +165,18 @@ def test_differences_within_their_intervals_are_not_supported() -> None:
     assert change.verdict == "not supported"
 
 
+@pytest.mark.parametrize("open_first", [True, False])
+@pytest.mark.parametrize(("other", "verdict"), [(0.85, "undecided"), (0.5, "supported")])
+def test_a_difference_is_undecided_where_too_little_data_decide_one_of_its_numbers(
+    other: float, verdict: str, open_first: bool
+) -> None:
+    runs = [finding(0.8, 0.1, verdict="undecided", decided_by="more pairs"), finding(other, 0.1)]
+    first, second = runs if open_first else runs[::-1]
+    (change,) = changes({"A": [first], "B": [second]})
+    assert change.verdict == verdict
+    assert change.decided_by == ("more pairs" if verdict == "undecided" else "")
+
+
 def test_differences_without_intervals_are_undecided_and_come_last() -> None:
     loss = {"measure": "loss", "unit": "nats", "half": None}
     first = [finding(2.0, **loss), finding(0.8, 0.01)]

@@ -23,6 +23,7 @@ from workbench.experiment.definition import EXPERIMENTS
 from workbench.models.references import BUILT_IN_MODELS
 from workbench.runs import builtin
 from workbench.runs.builtin import RECIPES, builtin_run, builtin_run_of, builtin_runs
+from workbench.runs.effort import Step, _undecided
 from workbench.runs.launch import cancel, move_to_bin, remove
 from workbench.runs.run import BUILT_IN, SHIPPED, Run, Tables, damage
 from workbench.runs.run import all_runs as own_runs
@@ -111,6 +112,15 @@ def test_its_findings_are_those_of_its_tables(run: Run) -> None:
     assert [finding.claim for finding in found] == [finding.claim for finding in run.findings], (
         f"the findings have other words. Remake it with: {REMAKE} {run.path.name}"
     )
+
+
+def test_the_caveat_of_what_is_open_has_the_words_of_this_version() -> None:
+    grown = [run for run in RUNS if run.provenance.get("growth", {}).get("still_open")]
+    assert grown
+    for run in grown:
+        growth = run.provenance["growth"]
+        said = _undecided(Step(growth["sizes"], 0.0, tuple(growth["still_open"])), growth["ended"])
+        assert said.text in [each.text for each in run.caveats], f"{REMAKE} {run.path.name}"
 
 
 def test_they_say_how_they_were_made() -> None:

@@ -168,7 +168,24 @@ def _table(name: str, table: "pd.DataFrame", max_rows: int) -> None:
 
 def _rows(table: "pd.DataFrame", max_rows: int) -> list[tuple[object, ...]]:
     head = table.head(max_rows)
-    return [tuple(_plain(value) for value in row) for row in head.itertuples(index=False)]
+    return [
+        tuple(
+            _p_value(value) if name == "p" else value
+            for name, value in zip(table.columns, map(_plain, row), strict=True)
+        )
+        for row in head.itertuples(index=False)
+    ]
+
+
+LEVEL = 0.05  # of significance
+
+
+def _p_value(value: object) -> object:
+    """Return a p-value that only two digits make 0.05 with as many as show on which side it is."""
+    if not isinstance(value, float) or value == LEVEL:
+        return value
+    digits = next(n for n in range(2, 20) if round(value, n) != LEVEL)
+    return f"{value:.{digits}f}" if digits > 2 else value
 
 
 def _plain(value: Any) -> object:

@@ -469,7 +469,8 @@ def changes(runs: Mapping[str, Sequence[Finding]]) -> tuple[Finding, ...]:
 
     `runs` are the findings of each run, by its letter. The interval of a difference comes from the
     two intervals, as if the runs were independent; on the same texts it is too wide, not too
-    narrow. Differences that the data supports come first.
+    narrow. Where it includes 0 and a run leaves its own number undecided, so is the difference.
+    Differences that the data supports come first.
     """
     (first, before), *others = runs.items()
     found = [
@@ -502,11 +503,13 @@ def _change(first: str, old: Finding, letter: str, new: Finding, several: bool) 
         claim += f"; {_row(old, new)} in {first}, {_row(new, old)} in {letter}"
     is_count = old.null is None and unit not in SCALED and a.is_integer() and b.is_integer()
     is_fact = interval is None and (a == b or is_count)
+    is_open = "undecided" in (old.verdict, new.verdict)
     verdict: Verdict
     if moved:  # the best of many in each run: a difference of the two is no test of either
         verdict = "undecided"
     elif interval is not None:
-        verdict = judged(interval[0] > 0 or interval[1] < 0)
+        differs = interval[0] > 0 or interval[1] < 0
+        verdict = judged(differs, differs or not is_open)
     elif is_fact:  # a number of words needs no test; a mean does
         verdict = judged(a != b)
     else:
@@ -524,7 +527,9 @@ def _change(first: str, old: Finding, letter: str, new: Finding, several: bool) 
         unit=unit,
         decided_by=f"the number of {letter} at {_row(old, new)}, as in {first}"
         if moved
-        else "runs with several seeds: these numbers have no intervals",
+        else "runs with several seeds: these numbers have no intervals"
+        if interval is None
+        else (old if old.verdict == "undecided" else new).decided_by,
     )
 
 

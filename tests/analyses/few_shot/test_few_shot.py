@@ -161,6 +161,20 @@ def test_a_gain_is_undecided_where_it_may_be_large(
     assert found["gain from demonstrations"].verdict == verdict
 
 
+def test_a_choice_of_an_early_layer_that_is_a_guess_is_not_said_to_be_decided() -> None:
+    """The share in the sentence is named: texts whose choice is that of the last layer."""
+    tables = dict(copied().tables)
+    layers = tables["layers"].copy()
+    layers[["agrees", "lower", "upper", "chance"]] = [0.97, 0.94, 0.99, 0.5]
+    gains = tables["gains"].copy()
+    gains.loc[gains["gain"] == "demonstrations", ["lower", "p"]] = [-0.02, 0.6]
+    found = {each.measure: each for each in findings(tables | {"gains": gains, "layers": layers})}
+    finding = found["agreement with the last layer where the label is decided"]
+    assert finding.verdict == "not supported"
+    assert "not shown to be better than a guess" in finding.claim
+    assert "90 % of the choices are those of the last layer (97 %;" in finding.claim
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_random_twins_find_nothing(seed: int) -> None:

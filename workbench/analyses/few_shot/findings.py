@@ -73,8 +73,9 @@ def findings(tables: Tables) -> Iterator[Finding]:
             repairs = "raises" if _beyond(row) else "does not significantly raise"
             yield _finding(
                 row,
-                f"Contextual calibration {repairs} accuracy with {shown}: from "
-                f"{accuracy('demonstrations', calibration='none')} by {_difference(row)}.",
+                f"Contextual calibration {repairs} accuracy with {shown}: it is "
+                f"{accuracy('demonstrations', calibration='none')} without, and calibration "
+                f"changes that by {_difference(row)}.",
                 _verdict(row), "accuracy", "gain from contextual calibration",
             )  # fmt: skip
     if "orders" in tables:
@@ -142,7 +143,11 @@ def _of_layers(rows: Sequence[Row], learns: bool) -> Finding:
             "choices are those of the last layer"
         )
     else:
-        claim = f"The model makes its choice by {place}, but no more than a guess"
+        claim = (
+            f"The model makes its choice by {place}, but the choice is not shown to be better than "
+            f"a guess: from there on at least {percent(DECIDED)} of the choices are those of the "
+            "last layer"
+        )
     holds = is_early and learns and row["lower"] > row["chance"]
     return Finding(
         f"{claim} ({percent(row['agrees'])}; by chance {percent(row['chance'])}).",

@@ -154,7 +154,7 @@ def run(inputs: Inputs, settings: FewShot, progress: Progress) -> Result:
     if most < wanted:
         notes.append(
             f"{trial.model.name} reads {trial.model.max_pieces} pieces: not every prompt with "
-            f"{wanted} demonstrations fits, so at most {most} are used."
+            f"{wanted} demonstrations fits, so they have at most {most}."
         )
     shots = sorted({min(k, most) for k in settings.shots})
     orders = {

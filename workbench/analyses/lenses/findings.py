@@ -57,7 +57,7 @@ def lens(tables: Tables) -> Iterator[Finding]:
 def _accuracy(row: Row, tables: Tables) -> Finding:
     holds = "is right more often than" if row["holds"] else "does not beat"
     return Finding(
-        f"The last layer {holds} always choosing the most frequent true choice"
+        f"The last layer {holds} always choosing what is right most often"
         f"{on_measured(tables)}: "
         f"{percent(row['first'])} against {percent(row['second'])} of "
         f"{plural(row['n_first'], 'prediction')} (difference "
