@@ -142,10 +142,10 @@ def _of_layers(rows: Sequence[Row], learns: bool) -> Finding:
             "choices are those of the last layer"
         )
     else:
-        claim = f"The model makes its choice by {place}, but no more than a guess"
+        claim = f"The model makes its choice by {place}, but the choice is no more than a guess"
     holds = is_early and learns and row["lower"] > row["chance"]
     return Finding(
-        f"{claim} ({percent(row['agrees'])}; by chance {percent(row['chance'])}).",
+        f"{claim} (agreement {percent(row['agrees'])}; by chance {percent(row['chance'])}).",
         row["agrees"], (row["lower"], row["upper"]), row["chance"],
         judged(holds), "layers", keys_of(row, "stack", "layer"), "layers",
         measure="agreement with the last layer where the label is decided", unit="%",
