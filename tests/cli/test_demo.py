@@ -72,11 +72,16 @@ def test_a_stop_shows_a_built_in_result_or_names_an_experiment() -> None:
             assert set(stop.runs) <= set(builtin_names())
 
 
-def test_a_stop_goes_on_with_a_command_that_there_is() -> None:
+def test_a_stop_goes_on_with_the_same_question_of_a_model_and_text_of_ones_own() -> None:
     known = set(typer.main.get_command(commands()).commands)  # type: ignore[attr-defined]
     for stop in demo.STOPS:
         assert stop.go_on.split()[:1] == ["workbench"]
-        assert stop.go_on.split()[1] in known
+        command, experiment = stop.go_on.split()[1:3]
+        assert command in known
+        runs = stop.runs
+        asked = runs.experiment if isinstance(runs, demo.Computed) else runs[0]
+        name = experiment if command == "run" else command
+        assert asked == name or asked.startswith(f"{name}-")
         if isinstance(stop.runs, demo.Computed) and "--keep" in stop.go_on:
             assert stop.go_on.endswith(f"--keep {stop.runs.settings['keep']:.0%}")
 

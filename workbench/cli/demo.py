@@ -195,7 +195,7 @@ STOPS = (
         "that is built in, with nine layers of annotation.",
         Computed("describe"),
         _tags,
-        "workbench corpora show FILE",
+        "workbench run describe --corpus FILE",
         figure="tags",
     ),
     Stop(
@@ -205,7 +205,7 @@ STOPS = (
         "side, and for GPT only the two before.",
         tuple(f"trigram-mini-{name}" for name in ("bert", "gpt", "elmo", "t5")),
         _accuracies,
-        'workbench predict "The dog [MASK] the cat." --model mini:bert',
+        "workbench run trigram --model FOLDER --corpus FOLDER",
     ),
     Stop(
         "What do the attention heads of BERT do?",

@@ -109,6 +109,19 @@ def test_findings_and_figures_of_a_run(mini: Any) -> None:
     assert "vocabulary, 50 %" in set(mini.tables["left_out"]["method"])
 
 
+def test_an_order_that_no_random_one_was_compared_with_is_called_untested(mini: Any) -> None:
+    orders = mini.tables["orders"].assign(random=np.nan, random_orders=0, p=1.0)
+    order = findings_of("compress", {**mini.tables, "orders": orders})[
+        "order against random orders"
+    ]
+    assert order.verdict == "undecided" and "not tested" in order.claim
+    assert "better" not in order.claim
+    assert not any("heads are removed" in each.text for each in mini.caveats)
+    one = Compress(**{**SMALL, "random_orders": 1}).in_prose()
+    assert "compared with 1 random one and its reverse, on" in one
+    assert "compared with its reverse, on" in Compress(**SMALL).in_prose()
+
+
 @pytest.mark.slow  # by day `test_what_a_model_does_not_need_is_cut_without_loss`
 def test_random_weights_know_no_order(corpus: wb.Corpus) -> None:
     model = wb.load("mini:bert@random", device="cpu")

@@ -131,13 +131,15 @@ class Compress(AimedSplits):
             if self.trains
             else ", without training the model afterwards"
         )
+        orders = self.random_orders
+        random = f"{orders:,} random {'one' if orders == 1 else 'ones'} and " if orders else ""
+        in_training = " (in training, with up to 2 random ones)" if self.trains and orders else ""
         return (
-            f"We removed {cut} ({shares}){trained}. Each order was "
-            f"compared with {self.random_orders:,} random ones and its reverse (in training, with "
-            f"up to 2 random ones), on {self.tested()}.{timed} What fell further than the rest "
-            "(classes, lengths, labels, parts of speech, relations, minimal pairs) was tested by "
-            "permuting groups (studentised; Chung and Romano 2013), with Holm's correction over "
-            "the groups of a model."
+            f"We removed {cut} ({shares}){trained}. Each order was compared with "
+            f"{random}its reverse{in_training}, on {self.tested()}.{timed} What fell further than "
+            "the rest (classes, lengths, labels, parts of speech, relations, minimal pairs) was "
+            "tested by permuting groups (studentised; Chung and Romano 2013), with Holm's "
+            "correction over the groups of a model."
         )
 
 

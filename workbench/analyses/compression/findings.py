@@ -249,15 +249,21 @@ def _orders(tables: Tables) -> Finding:
     row = rows_of((better if len(better) else table).sort_values("p", ascending=False))[-1]
     unit: Unit = "%" if row["metric"] == "accuracy" else ""
     tested = bool((table["random_orders"] > 1).any())
+    p_value = f" ({p_text(row['p'])})" if tested else ""
     random = (
-        f" instead of {with_unit(row['random'], unit)} in random order ({p_text(row['p'])})"
+        f" instead of {with_unit(row['random'], unit)} in random order{p_value}"
         if row["random_orders"]
         else ""
     )
+    what = (
+        "What a method removes first is removed better than at random in "
+        f"{of_all(len(better), len(table), 'case')}"
+        if tested
+        else "What a method removes first was not tested against random orders"
+    )
     claim = (
-        f"What a method removes first is removed better than at random in "
-        f"{of_all(len(better), len(table), 'case')}: without {row['amount']} of the "
-        f"{row['method']}, {measured(tables, row['metric'])} is "
+        f"{what}: without {row['amount']} of the {row['method']}, "
+        f"{measured(tables, row['metric'])} is "
         f"{with_unit(row['value'], unit)}{random}."
     )
     return Finding(

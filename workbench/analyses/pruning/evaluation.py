@@ -114,7 +114,7 @@ def caveats(evaluation: Evaluation, texts: int, notes: Iterable[str] = ()) -> tu
     if evaluation.aim.task.kind == "masked":
         lines[
             "15 % of pieces are masked, and only these are scored. They are the same pieces "
-            "whichever heads are removed."
+            "whatever is removed."
         ] = None
     if n_removed := evaluation.model.n_removed_heads:
         lines[

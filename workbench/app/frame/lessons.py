@@ -153,8 +153,8 @@ HEADS = Lesson(
         ),
         Step(
             page="heads", outlined=_FINDINGS, address=_result("heads-mini-bert"),
-            says="The same question over 8,465 words. A head has a role only if it beats simple "
-            "rules, such as always the word at one offset.",
+            says="The same question over 8,465 words. A head is positional if it attends most "
+            "to one offset for 90 % of them, and syntactic only if it beats such a simple rule.",
             notes="The test against a fixed offset is what many papers leave out: a relation that "
             "is mostly one word away needs no syntax.",
             task=Task(

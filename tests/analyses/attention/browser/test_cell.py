@@ -407,6 +407,7 @@ def test_the_predictions_follow_the_pinned_token_and_say_what_an_edit_changed(sh
     page = shown.page
     rows = page.locator(".predictions li")
     expect(rows).to_have_text(["<b>275 %was 50 %", "rare< 0.1 %"])
+    expect(page.locator(".predictions option:checked")).to_have_text(re.compile("^3 "))  # from 1
     lines, beside = page.locator(".lineview").bounding_box(), rows.first.bounding_box()
     assert lines and beside and beside["x"] >= lines["x"] + lines["width"]
     box = page.locator(".lineview .pane svg").bounding_box()

@@ -20,12 +20,15 @@ function predictionView(browser, ask, put) {
   const side = () => browser.message.sides[0];
   const place = () => browser.state.place ?? side().predicts.place;
 
-  /** The places that can be chosen: [index, name]; of a long text, those near the chosen one. */
+  /**
+   * The places that can be chosen: [index, name]; of a long text, those near the chosen one. Names
+   * count from 1.
+   */
   function places() {
     const { rows, words, predicts: { next, places: all } } = side();
     const read = new Set(rows.map(({ word }) => word));
     const near = all.filter((one) => read.has(one) && Math.abs(one - Math.min(place(), all.length)) <= NEAR);
-    const named = near.map((word) => [word, `${word} ${visible(words[word])}`]);
+    const named = near.map((word) => [word, `${word + 1} ${visible(words[word])}`]);
     return next === null ? named : [...named, [next, "next word"]];
   }
 
