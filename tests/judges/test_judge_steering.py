@@ -123,7 +123,7 @@ def test_the_difference_moves_as_much_as_hooks_say(name: str) -> None:
     model, corpus = wb.load(name, device="cpu"), wb.read(PAIRS)
     table = run_here("steering", model, corpus, **SMALL).tables["directions"]
     inputs = Inputs((model,), (corpus,), split="test")
-    group = steering_corpus.word_pairs(model, inputs, Steering(**SMALL))[0]  # type: ignore[arg-type]
+    group = steering_corpus.word_pairs(model, inputs, Steering(**SMALL))[0][0]  # type: ignore[arg-type]
     fitted = group.fitted(0)
     texts = [by_hand(model, side.prediction) for side in group.sides]
     unit = random_directions(20, model.width, 0)

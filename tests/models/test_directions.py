@@ -104,7 +104,9 @@ def test_steering_stores_the_differences_that_it_adds(runs: Path) -> None:
     assert vectors.norm(dim=-1).flatten().tolist() == pytest.approx(rows["norm"].tolist())
     write_array(runs / RUN, "directions", found.arrays["directions"])
     inputs = Inputs((model,), (corpus,), split="test", seed=0, limit=None)
-    (group,) = steering_corpus.word_pairs(model, inputs, Steering(**SMALL))
+    (group,), n_untested = steering_corpus.word_pairs(model, inputs, Steering(**SMALL))
+    untested = f"{n_untested} further pairs of words were not tested"
+    assert n_untested > 1 and any(untested in each.text for each in found.caveats)
     last = model.stacks[-1].layers
     strengths = found.tables["strengths"].query(f"layer == {last}").set_index("strength")["effect"]
     for strength in (2.0,):
