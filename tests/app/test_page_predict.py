@@ -19,7 +19,7 @@ from workbench.app import cache
 from workbench.app.token_views.component import message_of, standalone
 from workbench.app.token_views.views import Token, index_in, strip
 from workbench.corpora.encode import doc_of
-from workbench.runs.builtin import SHIPPED
+from workbench.runs.run import SHIPPED
 
 WORDS = "The girls did not visit it .".split()
 DOC = doc_of("The girls did not visit it .")
