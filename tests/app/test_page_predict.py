@@ -1,6 +1,7 @@
 """The page Predict & explain without a browser: edits, addresses, and what it says of errors."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from workbench.app import cache
 from workbench.app.token_views.component import message_of, standalone
 from workbench.app.token_views.views import Token, index_in, strip
 from workbench.corpora.encode import doc_of
+from workbench.runs.run import SHIPPED
 
 WORDS = "The girls did not visit it .".split()
 DOC = doc_of("The girls did not visit it .")
@@ -57,6 +59,18 @@ def test_directions_have_their_built_in_results(model: str, found: str) -> None:
     app = opened("predict", model=model, text="The girls", view="Which direction?")
     assert found in said(app) and said(app).count(f"{model}: no result yet") == 1
     assert "beyond random" in said(app) or "than erasing random" in said(app)
+
+
+def test_a_direction_over_another_corpus_than_the_chosen_one_is_shown_with_its_corpus(
+    home: Path,  # noqa: F811
+) -> None:
+    asked = {"model": "mini:gpt", "text": "The girls", "view": "Which direction?"}
+    app = opened("predict", **asked, corpus="primer:size=40")
+    assert said(app).count("mini:gpt: no result yet") == 2
+    shutil.copytree(SHIPPED / "steering-mini-gpt", home / "runs" / "steering-0123456789abcdef")
+    app = opened("predict", **asked, corpus="primer:size=40")
+    assert "mini:gpt on primer/counterfactuals" in said(app)
+    assert said(app).count("mini:gpt: no result yet") == 1  # of erasure
 
 
 @pytest.mark.usefixtures("home")

@@ -125,7 +125,9 @@ def test_the_difference_moves_as_much_as_hooks_say(name: str) -> None:
     result = run_here("steering", model, corpus, **SMALL)
     table, stored = result.tables["directions"], torch.from_numpy(result.arrays["directions"])
     inputs = Inputs((model,), (corpus,), split="test")
-    group = steering_corpus.word_pairs(model, inputs, Steering(**SMALL))[0]  # type: ignore[arg-type]
+    (group, *_), n_untested = steering_corpus.word_pairs(model, inputs, Steering(**SMALL))
+    untested = f"{n_untested} further pairs of words were not tested"
+    assert n_untested > 1 and any(untested in each.text for each in result.caveats)
     fitted = group.fitted(0)
     texts = [by_hand(model, side.prediction) for side in group.sides]
     unit = random_directions(20, model.width, 0)

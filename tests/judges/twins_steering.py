@@ -57,7 +57,7 @@ def steering(twin: Any, corpus: Corpus, seed: int) -> Mapping[str, Claims]:
     inputs = Inputs((twin,), (pairs,), split="test", seed=seed)
     settings = EXPERIMENTS["steering"].settings(max_words=1, max_texts=2 * TEXTS)
     try:
-        group = steering_corpus.word_pairs(twin, inputs, settings)[0]
+        group = steering_corpus.word_pairs(twin, inputs, settings)[0][0]
     except wb.WorkbenchError as error:
         assert error.code == "too-few-sentences"
         return {"steering: random directions": (0, 0, LEVEL)}

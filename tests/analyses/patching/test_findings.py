@@ -130,9 +130,19 @@ def test_a_model_that_distinguishes_no_pair_has_no_numbers() -> None:
     assert {each.verdict for each in others} == {"undecided"}
     assert "the exchanged words decide is not known" in claims(found)
     assert "the place that predicts decides is not known" in claims(found)
+    assert "the model distinguishes no pair" in claims(found)
+    assert "aligned" not in claims(found)
     with pytest.raises(KeyError):
         FIGURES["states"](none)
     assert FIGURES["pairs"](none).data
+
+
+def test_pairs_that_are_distinguished_and_not_aligned_are_said_to_be_so() -> None:
+    none: Tables = tables()
+    none["states"]["random"] = float("nan")
+    found = findings_of("patching", none)
+    assert claims(found).count("is not known: no two pairs are aligned") == 3
+    assert "distinguishes no pair" not in claims(found)
 
 
 def test_stacks_and_kinds_are_named_if_there_are_several() -> None:

@@ -124,7 +124,8 @@ def _carried(table: pd.DataFrame, place: str, stack: str, several: bool, enough:
         measure = f"effect of {_PLACE_NAMES[place]}{of_stack}, in the first layer that carries it"
     if math.isnan(row["effect"]) or math.isnan(row["random"]):
         verb = "decide" if begins else "decides"
-        return _unknown(f"In which layers {_PLACE_NAMES[place]}{of_stack} {verb}", measure)
+        question = f"In which layers {_PLACE_NAMES[place]}{of_stack} {verb}"
+        return _unknown(question, measure, rows)
     verb = "carry" if begins else "carries"
     layer = f"layer {row['layer']} of {top}" if row["layer"] else at_state(0)
     where = f"up to {layer}" if begins else f"from {layer} on"
@@ -162,7 +163,7 @@ def _elsewhere(rows: list[Row], several: bool, enough: bool) -> Finding:
     measure = "largest effect of a place between or besides the two"
     known = [row for row in rows if not math.isnan(row["random"])]
     if not known:
-        return _unknown("Whether other places carry what decides", measure)
+        return _unknown("Whether other places carry what decides", measure, rows)
     row = max(known, key=lambda each: (bool(each["restores"]), float(each["effect"])))
     of_stack = f" of the {row['stack']}" if several else ""
     does = "carry" if row["restores"] else "are not shown to carry"
@@ -241,15 +242,19 @@ def _restoring(
     )
 
 
-def _unknown(question: str, measure: str) -> Finding:
-    """A claim about shares of a difference that there is in no pair."""
+def _unknown(question: str, measure: str, rows: list[Row]) -> Finding:
+    """A claim about shares of a difference that there is in no pair, or that have no null."""
+    if all(math.isnan(row["effect"]) for row in rows):
+        reason, decided_by = "the model distinguishes no pair", "a model that distinguishes pairs"
+    else:
+        reason, decided_by = "no two pairs are aligned", "pairs of one alignment"
     return Finding(
-        f"{question} is not known: the model distinguishes no pair, or no two pairs are aligned.",
+        f"{question} is not known: {reason}.",
         None,
         None,
         None,
         "undecided",
         "states",
         measure=measure,
-        decided_by="a model that distinguishes the pairs, and pairs of one alignment",
+        decided_by=decided_by,
     )

@@ -80,7 +80,7 @@ def prepare_tasks(
         )
         for reason, n_targets in examples.left_out.items():
             caveats.append(
-                Caveat(f"{task.name}: {n_targets:,} targets {reason}; they are left out.")
+                Caveat(f"{task.name}: targets that {reason} are left out ({n_targets:,}).")
             )
         train, dev, test = (examples.of(part) for part in (TRAIN, DEV, TEST))
         if not len(train) or not len(test):

@@ -112,7 +112,7 @@ class Effects:
 def run(inputs: Inputs, settings: Steering, progress: Progress) -> Result:
     """Compute the tables of `steering`."""
     model = inputs.model
-    groups = word_pairs(model, inputs, settings)
+    groups, n_untested = word_pairs(model, inputs, settings)
     points = open_states(model, groups[0].sides[0].prediction)
     unit = random_directions(settings.random_directions, model.width, inputs.seed)
     measured = []
@@ -134,7 +134,7 @@ def run(inputs: Inputs, settings: Steering, progress: Progress) -> Result:
         "objective": objective_table(model.predicts),
     }
     directions = torch.stack([each.vectors for each in measured]).cpu().numpy()
-    return Result(tables, {NAME: directions}, tuple(map(Caveat, _caveats(table))))
+    return Result(tables, {NAME: directions}, tuple(map(Caveat, _caveats(table, n_untested))))
 
 
 def effects_of(
@@ -221,8 +221,11 @@ def _divergences(
 # --- texts ----------------------------------------------------------------------------------------
 
 
-def word_pairs(model: Model, inputs: Inputs, settings: Steering) -> list[Words]:
-    """The pairs of words with the most counterfactual pairs, if a model can use enough of them."""
+def word_pairs(model: Model, inputs: Inputs, settings: Steering) -> tuple[list[Words], int]:
+    """The pairs of words with the most counterfactual pairs, if a model can use enough of them.
+
+    The number is of further pairs of words that have enough, beyond `max_words`.
+    """
     pairs, _ = counterfactual_pairs(inputs.docs())
     order = np.random.default_rng([inputs.seed, len(pairs)]).permutation(len(pairs))
     by_words: dict[tuple[str, ...], list[Counterfactual]] = defaultdict(list)
@@ -230,9 +233,13 @@ def word_pairs(model: Model, inputs: Inputs, settings: Steering) -> list[Words]:
         words = pair.clean[pair.word].text, pair.corrupt[pair.corrupt_word].text
         by_words[tuple(sorted(words))].append(pair)
     groups: list[Words] = []
+    n_untested = 0
     for own in sorted(by_words.values(), key=len, reverse=True):
-        if len(groups) == settings.max_words or len(own) < 2 * MIN_TEXTS:
+        if len(own) < 2 * MIN_TEXTS:
             break
+        if len(groups) == settings.max_words:
+            n_untested += 1
+            continue
         group = _words(model, own, settings.max_texts)
         if group is not None and _is_enough(group, inputs.seed):
             groups.append(group)
@@ -245,7 +252,7 @@ def word_pairs(model: Model, inputs: Inputs, settings: Steering) -> list[Words]:
             remedy="Use a corpus with more counterfactual pairs of the same two words, such as "
             "primer/counterfactuals.",
         )
-    return groups
+    return groups, n_untested
 
 
 def _words(model: Model, pairs: Sequence[Counterfactual], most: int) -> Words | None:
@@ -339,7 +346,12 @@ def strengths_table(measured: Sequence[Effects]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _caveats(table: pd.DataFrame) -> Iterator[str]:
+def _caveats(table: pd.DataFrame, n_untested: int) -> Iterator[str]:
+    if n_untested:
+        yield (
+            f"{plural(n_untested, 'further pair of words was', 'further pairs of words were')} not "
+            "tested: max_words takes those with the most texts."
+        )
     few = table.loc[table["exchanges"] < FEW, "words"].unique()
     if len(few):
         yield (

@@ -1,7 +1,7 @@
 """The tab Which direction? of the page Predict & explain: steering and erasure of its models.
 
-It shows the most thorough results over the chosen corpus, and adds a direction to the model; the
-page adds links that start others. Costs: those of opening a stored run.
+It shows the most thorough results over the chosen corpus, else over any, and adds a direction to
+the model; the page adds links that start others. Costs: those of opening a stored run.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def which_direction(sides: Sequence[Side]) -> None:
         st.markdown(asked)
         for side in sides:
             with errors_shown():
-                run = context.best_result(experiment, side.ref, choice.corpus())
+                run = _found(experiment, side.ref)
                 if run is None:
                     st.caption(f"{plain(side.name)}: no result yet.")
                 else:
@@ -48,10 +48,18 @@ def which_direction(sides: Sequence[Side]) -> None:
                     _add(run, side)
 
 
+def _found(experiment: str, ref: str) -> "Run | None":
+    """The most thorough result over the chosen corpus, else over any: it says over which."""
+    if (found := context.best_result(experiment, ref, choice.corpus())) is not None:
+        return found
+    of_any = context.results_of(experiment, (ref,), ())
+    return next((run for run in of_any if run.status.state == "done"), None)
+
+
 def _add(run: "Run | None", side: Side) -> None:
     """Draw boxes for a direction of a run, and a button that adds it to the model on all pages."""
     whole = split_ref(side.ref)
-    run = run or context.best_result("steering", whole.unedited, choice.corpus())
+    run = run or _found("steering", whole.unedited)
     if run is None or NAME not in run.arrays:
         return
     table = tables_and_figures.table_of(run, "directions")
