@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.models.zoo import BY_DAY
+
 
 def mostly(cases: Iterable[Any], *by_day: Any) -> list[Any]:
     """The cases of a parametrized test; all but these are marked `slow`. A tuple is one case."""
@@ -18,3 +20,9 @@ def mostly(cases: Iterable[Any], *by_day: Any) -> list[Any]:
         )
         for case in every
     ]
+
+
+def of_zoo(names: Iterable[str], *others: str) -> list[Any]:
+    """Architectures that a test tries: by day the four of `BY_DAY`, and others if named."""
+    every = list(names)
+    return mostly(every, *(name for name in every if name in (*BY_DAY, *others)))

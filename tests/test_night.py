@@ -25,7 +25,7 @@ def test_a_case_that_is_none_is_an_error() -> None:
     ("file", "names", "by_night"),
     [
         ("test_prefix.py", zoo.NAMES, conftest.ALIKE | conftest.DEEP),
-        ("test_zoo.py", zoo.NAMES, conftest.DEEP),
+        ("test_attention.py", zoo.NAMES, conftest.DEEP),
         ("test_families.py", ("bert", "roberta", "t5"), set()),
     ],
 )

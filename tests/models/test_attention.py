@@ -15,6 +15,7 @@ from transformers.masking_utils import eager_mask
 
 from tests.models import zoo
 from tests.models.gated import opened, shared
+from tests.night import of_zoo
 from workbench import Capture, Gate, Reduce, WorkbenchError
 from workbench.engine.batch import NO_WORD, Pieces
 from workbench.engine.taps import Site, View
@@ -79,7 +80,7 @@ def unrolled_slowly(bands: Tensor) -> Tensor:
     return maps
 
 
-@pytest.mark.parametrize("name", zoo.some(zoo.NAMES, "llama"))
+@pytest.mark.parametrize("name", of_zoo(zoo.NAMES, "llama"))
 def test_states_with_the_engine_on_are_eagers(name: str) -> None:
     model, plain = shared(name), zoo.built(name, "eager")
     for text, target in cases(model):
@@ -140,7 +141,7 @@ def gates_for(model: HuggingFace, batch: int) -> Tensor:
     return torch.randint(0, 3, (batch, len(model.sites), 4), generator=generator).double() / 2
 
 
-@pytest.mark.parametrize("name", zoo.some(INTERFACE, "llama", "albert"))
+@pytest.mark.parametrize("name", of_zoo(INTERFACE, "llama", "albert"))
 def test_a_gate_equals_scaling_the_probabilities(name: str) -> None:
     AttentionInterface.register("scaled-for-test", scaled_attention)
     AttentionMaskInterface.register("scaled-for-test", eager_mask)
@@ -203,7 +204,7 @@ def losses(model: HuggingFace, text: Pieces, target: Pieces, gates: Tensor) -> T
     return (states**2).sum((1, 2)) + states.sum((1, 2))
 
 
-@pytest.mark.parametrize("name", zoo.some(zoo.NAMES, "llama"))
+@pytest.mark.parametrize("name", of_zoo(zoo.NAMES, "llama"))
 def test_gate_gradients_of_a_batch_are_those_of_its_rows(name: str) -> None:
     single = name in ("xlnet", "longformer")  # they do not run in float64 throughout
     dtype = torch.float32 if single else torch.float64
@@ -221,7 +222,7 @@ def test_gate_gradients_of_a_batch_are_those_of_its_rows(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", zoo.some(["bert", "albert", "gpt2", "bart", "electra", "openai-gpt"])
+    "name", of_zoo(["bert", "albert", "gpt2", "bart", "electra", "openai-gpt"])
 )
 def test_gate_gradients_are_finite_differences(name: str) -> None:
     """For the models that compute in float64 throughout; T5 and Llama norm in float32."""
@@ -239,7 +240,7 @@ def test_gate_gradients_are_finite_differences(name: str) -> None:
         torch.testing.assert_close(gradient[:, site, site % 4], difference, atol=1e-5, rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", zoo.some(name for name in zoo.NAMES if name != "longformer"))
+@pytest.mark.parametrize("name", of_zoo(name for name in zoo.NAMES if name != "longformer"))
 def test_maps_are_before_dropout_in_train_mode(name: str) -> None:
     model = opened(name)
     text = pieces(model, 2, 8, False)

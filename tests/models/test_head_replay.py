@@ -8,12 +8,11 @@ import torch
 from torch import Tensor
 
 import workbench as wb
-from tests.models import zoo
 from tests.models.gated import shared
 from tests.models.headed import made
 from tests.models.test_attention import cases
 from tests.models.test_logits import HEADED
-from tests.night import mostly
+from tests.night import mostly, of_zoo
 from workbench.engine.batch import Pieces
 from workbench.engine.model import Direction
 from workbench.models.huggingface import HuggingFace
@@ -52,7 +51,7 @@ def read(model: HuggingFace) -> Iterator[tuple[Pieces, Pieces | None, Tensor]]:
         yield text, given, text.mask if given is None else given.mask
 
 
-@pytest.mark.parametrize("name", zoo.some([*HEADED, *MINIS], "mini:t5"))
+@pytest.mark.parametrize("name", of_zoo([*HEADED, *MINIS], "mini:t5"))
 def test_the_last_layer_gives_the_models_logits(name: str) -> None:
     model = opened(name)
     with torch.no_grad():
@@ -71,7 +70,7 @@ def test_the_last_layer_gives_the_models_logits(name: str) -> None:
     assert all("forward" not in vars(each) for each in model.net.modules())
 
 
-@pytest.mark.parametrize("name", zoo.some([*HEADED, *MINIS], "mini:t5"))
+@pytest.mark.parametrize("name", of_zoo([*HEADED, *MINIS], "mini:t5"))
 def test_states_without_their_text_give_the_same(name: str) -> None:
     model = opened(name)
     head = replay_head(model)

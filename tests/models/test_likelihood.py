@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 import torch
 
-from tests.models import headed, zoo
+from tests.models import headed
 from tests.models.gated import shared
 from tests.models.test_logits import HEADED
 from tests.models.texts import as_in_treebanks, batch_of
-from tests.night import mostly
+from tests.night import mostly, of_zoo
 from workbench import Capture, Gate, WorkbenchError, encode, read
 from workbench.engine.batch import Batch, Pieces
 from workbench.models.huggingface import HuggingFace
@@ -103,7 +103,7 @@ def test_pretraining_heads(name: str, architecture: str, objective: str, models:
 UNTIED = [name for name, kind in OBJECTIVES.items() if kind == "masked"] + ["gpt-neox", "llama"]
 
 
-@pytest.mark.parametrize("name", zoo.some(UNTIED, "llama"))
+@pytest.mark.parametrize("name", of_zoo(UNTIED, "llama"))
 def test_a_head_that_transformers_made_up_is_none(
     name: str, zoo_folder: Folder, tmp_path: Path
 ) -> None:
@@ -130,7 +130,7 @@ def test_words_have_no_objective(tmp_path: Path, batch: Batch) -> None:
         score(model, batch)
 
 
-@pytest.mark.parametrize("name", zoo.some(HEADED))
+@pytest.mark.parametrize("name", of_zoo(HEADED))
 def test_logits_of_chosen_pieces_are_the_others_too(
     name: str, models: Models, batch: Batch
 ) -> None:
@@ -162,7 +162,7 @@ def test_the_head_computes_only_requested_logits(models: Models, batch: Batch) -
 # --- against transformers' own losses -----------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", zoo.some(["gpt2", "gpt-neox", "openai-gpt", "llama", "bloom"]))
+@pytest.mark.parametrize("name", of_zoo(["gpt2", "gpt-neox", "openai-gpt", "llama", "bloom"]))
 def test_a_causal_loss_is_transformers_own(name: str, models: Models, batch: Batch) -> None:
     model = models(name)
     found = score(model, batch, range(6), pieces=200)
@@ -174,7 +174,7 @@ def test_a_causal_loss_is_transformers_own(name: str, models: Models, batch: Bat
         assert found.nats[document] / found.pieces[document] == pytest.approx(loss, rel=1e-5)
 
 
-@pytest.mark.parametrize("name", zoo.some(["bert", "roberta", "deberta-v2", "distilbert"]))
+@pytest.mark.parametrize("name", of_zoo(["bert", "roberta", "deberta-v2", "distilbert"]))
 def test_a_masked_loss_is_transformers_own(name: str, models: Models, batch: Batch) -> None:
     model = models(name)
     mask = model.tokenizer.mask_token_id

@@ -15,6 +15,7 @@ from spacy.vocab import Vocab
 
 import workbench as wb
 from tests.models import zoo
+from tests.night import of_zoo
 from workbench import WorkbenchError, encode, read
 from workbench.models.formats import checkpoint
 from workbench.models.huggingface import HuggingFace
@@ -42,7 +43,7 @@ def test_a_class_that_another_thread_imports_is_waited_for(monkeypatch: pytest.M
     assert checkpoint.class_of("NobodysForMaskedLM") is None
 
 
-@pytest.mark.parametrize("name", zoo.some(zoo.NAMES, "llama", "albert"))
+@pytest.mark.parametrize("name", of_zoo(zoo.NAMES, "llama", "albert"))
 def test_a_folder_loads_and_reads_text(name: str, zoo_folder: Folder) -> None:
     """From words to states: every architecture, with its own tokenizer."""
     model = wb.load(zoo_folder(name), device="cpu")

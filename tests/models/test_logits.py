@@ -9,8 +9,8 @@ import torch
 import transformers
 from transformers import AutoConfig, AutoTokenizer
 
-from tests.models import zoo
 from tests.models.test_attention import cases, inputs
+from tests.night import of_zoo
 from workbench import Capture, Gate
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import load
@@ -40,7 +40,7 @@ HEADED = {
 }
 
 
-@pytest.mark.parametrize("name", zoo.some(HEADED, "deberta-v2"))
+@pytest.mark.parametrize("name", of_zoo(HEADED, "deberta-v2"))
 def test_logits_are_eagers(name: str, zoo_folder: Callable[[str], Path], tmp_path: Path) -> None:
     kind = getattr(transformers, HEADED[name])
     torch.manual_seed(0)

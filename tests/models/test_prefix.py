@@ -5,13 +5,14 @@ import torch
 
 from tests.models import zoo
 from tests.models.gated import sentences, shared
+from tests.night import of_zoo
 from workbench import Gate
 from workbench.models.interventions.prefix_cache import recorded, replay_points
 
 ROWS = torch.tensor([0, 1, 2, 0, 1, 2])
 
 
-@pytest.mark.parametrize("name", zoo.some(zoo.NAMES, "albert"))
+@pytest.mark.parametrize("name", of_zoo(zoo.NAMES, "albert"))
 def test_from_every_site_on_the_answer_is_that_of_the_whole_pass(name: str) -> None:
     """Two heads of a site, one after the other in the rows of one batch."""
     model = shared(name)

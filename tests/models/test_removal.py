@@ -12,7 +12,7 @@ import torch
 
 from tests.models import zoo
 from tests.models.gated import gates, sentences, shared
-from tests.night import mostly
+from tests.night import mostly, of_zoo
 from workbench import Gate, WorkbenchError
 from workbench.models.head_removal import Unit, units, without
 from workbench.models.huggingface import HuggingFace
@@ -33,7 +33,7 @@ def _every(model: HuggingFace, all_: tuple[Unit, ...]) -> list[Unit]:
 WHICH = (_some, _first_layer, _every)
 
 
-@pytest.mark.parametrize("name", zoo.some(zoo.NAMES, "llama", "bloom", "albert"))
+@pytest.mark.parametrize("name", of_zoo(zoo.NAMES, "llama", "bloom", "albert"))
 def test_a_model_without_heads_is_the_gated_one_and_smaller(name: str) -> None:
     model = shared(name)
     text, last = model.encode(sentences(4)), model.stacks[-1].name
@@ -139,7 +139,7 @@ def test_a_missing_head_is_an_error(head: tuple[int, int]) -> None:
         without(shared("bert"), [head])
 
 
-@pytest.mark.parametrize("name", zoo.some(zoo.NAMES, "llama"))
+@pytest.mark.parametrize("name", of_zoo(zoo.NAMES, "llama"))
 def test_a_smaller_model_learns(name: str) -> None:
     """Gradients reach every map that was cut."""
     model = shared(name)

@@ -12,6 +12,7 @@ from tests.models import zoo
 from tests.models.headed import made
 from tests.models.test_attention import cases
 from tests.models.test_logits import HEADED
+from tests.night import of_zoo
 from tests.planted import bert, gpt2
 from tests.planted.model import Planted
 from workbench import Gate, WorkbenchError
@@ -34,7 +35,7 @@ def test_the_plan_says_how_blocks_add(name: str) -> None:
     assert {(layer.post_norm, layer.parallel) for layer in found} == {expected}
 
 
-@pytest.mark.parametrize("name", zoo.some(HEADED, "gpt-neox"))
+@pytest.mark.parametrize("name", of_zoo(HEADED, "gpt-neox"))
 def test_states_are_those_of_the_pass(name: str) -> None:
     model = model_of(name)
     where = plan(model)
@@ -60,7 +61,7 @@ def test_states_are_those_of_the_pass(name: str) -> None:
             torch.testing.assert_close(last[real], output.final[stack.name][real])
 
 
-@pytest.mark.parametrize("name", zoo.some(HEADED, "gpt-neox"))
+@pytest.mark.parametrize("name", of_zoo(HEADED, "gpt-neox"))
 def test_an_attention_without_heads_adds_only_its_bias(name: str) -> None:
     """With all gates closed, what an attention adds is the same for every piece of every text."""
     model = model_of(name)

@@ -9,13 +9,14 @@ import torch
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerBase
 
 from tests.models import zoo
+from tests.night import of_zoo
 
 Tokenizers = Callable[[str], PreTrainedTokenizerBase]
 TEXT = "The old man, larger than the dog, didn't see the café."
 MODELS = pytest.mark.parametrize("name", zoo.NAMES)
 
 
-@pytest.mark.parametrize("name", zoo.some(zoo.NAMES))
+@pytest.mark.parametrize("name", of_zoo(zoo.NAMES))
 def test_a_model_loads_from_its_folder_and_runs(
     name: str, zoo_folder: Callable[[str], Path]
 ) -> None:

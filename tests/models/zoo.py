@@ -6,7 +6,6 @@ biases are not 0 and norms are not 1, so that one left out or cut wrongly shows.
 model once transformers is imported; `built` makes it in memory, in a third of the time of reading.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -22,9 +21,8 @@ from transformers import (
 )
 
 from tests.models.vocabularies import KINDS, tokenizer
-from tests.night import mostly
 
-__all__ = ["BY_DAY", "KINDS", "NAMES", "built", "make", "some", "tokenizer", "words_of"]
+__all__ = ["BY_DAY", "KINDS", "NAMES", "built", "make", "tokenizer", "words_of"]
 
 SPREAD = 0.15  # standard deviation of what is added to every weight
 POSITIONS = 128
@@ -122,12 +120,6 @@ RECIPES = {
 }
 NAMES = tuple(RECIPES)
 BY_DAY = ("bert", "gpt2", "xlnet", "t5-3-2")  # an encoder, a decoder, two streams, both stacks
-
-
-def some(names: Iterable[str], *others: str) -> list[Any]:
-    """Those of a test that tries many architectures: by day these four, and others if named."""
-    every = list(names)
-    return mostly(every, *(name for name in every if name in (*BY_DAY, *others)))
 
 
 @cache
