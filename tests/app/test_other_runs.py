@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.app.pages import home, opened, said, titles  # noqa: F401
+from tests.night import mostly
 from tests.report.making import made
 from workbench import Run, experiments
 from workbench.app import choice, navigation
@@ -134,11 +135,7 @@ def test_the_page_names_the_run_and_says_where_another_one_disagrees(
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(run.path.name, marks=[] if run.path.name == BY_DAY else [pytest.mark.slow])
-        for run in builtin_runs()
-        if run.path.name != SHIPPED
-    ],
+    mostly((run.path.name for run in builtin_runs() if run.path.name != SHIPPED), BY_DAY),
 )
 def test_every_page_of_results_has_the_menu_of_other_runs(
     name: str,

@@ -39,10 +39,7 @@ LENGTH, TARGET = 7, 4  # pieces of the text, and of what a decoder writes
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 BY_DAY = ("bert", "xlnet hidden", "gpt-neox", "t5-3-2")
 WHAT = ("states", "heads", "mlps", "attentions")
-NAMES = [
-    pytest.param(name, marks=() if name in BY_DAY else pytest.mark.slow)
-    for name in (*HEADED, "xlnet hidden")
-]
+NAMES = mostly((*HEADED, "xlnet hidden"), *BY_DAY)
 
 # By family, in the words of transformers: the blocks of each stack; in a block the output
 # projections of its attentions, and the layer whose output is the MLP's.

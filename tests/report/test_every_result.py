@@ -3,7 +3,6 @@ models with random weights. A number in large type is one that the data supports
 what its verdict denies. Reports are read as Markdown, without their pictures."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -159,18 +158,13 @@ def test_a_built_in_result_shows_what_its_verdicts_support(
     check(run, tmp_path / "report.md", monkeypatch)
 
 
-def twins() -> Iterator[Any]:
-    for name in TWINS:
-        yield pytest.param(name, marks=[] if name == BY_DAY else [pytest.mark.slow])
-
-
 @pytest.fixture(scope="module")
 def seen() -> dict[Any, Any]:
     """Models that are open, by name: several results are of one."""
     return {}
 
 
-@pytest.mark.parametrize("name", [*twins()])
+@pytest.mark.parametrize("name", mostly(TWINS, BY_DAY))
 def test_a_model_with_random_weights_shows_no_number_that_means_nothing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: dict[Any, Any]
 ) -> None:

@@ -177,14 +177,13 @@ def _rows(table: "pd.DataFrame", max_rows: int) -> list[tuple[object, ...]]:
     ]
 
 
-LEVEL = 0.05  # of significance
-
-
 def _p_value(value: object) -> object:
     """Return a p-value that only two digits make 0.05 with as many as show on which side it is."""
-    if not isinstance(value, float) or value == LEVEL:
+    from workbench.core.stats import SIGNIFICANT
+
+    if not isinstance(value, float) or value == SIGNIFICANT:
         return value
-    digits = next(n for n in range(2, 20) if round(value, n) != LEVEL)
+    digits = next(n for n in range(2, 20) if round(value, n) != SIGNIFICANT)
     return f"{value:.{digits}f}" if digits > 2 else value
 
 
