@@ -158,7 +158,7 @@ def test_jobs_that_run_and_that_wait_on_the_cluster_are_cancelled(
     assert waits.status.state == "cancelled" and starts(waits) == 0
     first, second = (start(asking(), scheduler=address) for _ in range(2))
     assert finished(first).status.state == finished(second).status.state == "done"
-    assert starts(first) == 1 and first.status.attempt == 2
+    assert starts(first) == 1 and first.status.attempt >= 2  # a third where the first still queues
     await_free(first)
     assert (first.path / status.LOG).read_text() == "", "its process ends without a word"
 
