@@ -78,6 +78,7 @@ def test_an_interval_above_chance_without_a_significant_test_is_undecided() -> N
         return next(findings({"scores": pd.DataFrame([row | changed])}))
 
     assert first().verdict == "undecided" and "p = 0.68" in first().claim
+    assert "other options" in first().decided_by
     assert first(p=0.001).verdict == "supported"
     assert first(lower=0.05).verdict == "not supported"
 
@@ -85,9 +86,32 @@ def test_an_interval_above_chance_without_a_significant_test_is_undecided() -> N
 def test_phenomena_of_few_groups_are_named() -> None:
     found = filled(fond(["dog"]), wb.read("primer/counterfactuals"), 30, choices=0)
     (few,) = [each.text for each in found.caveats if "groups of items" in each.text]
-    groups = dict(found.tables["scores"][["phenomenon", "groups"]].itertuples(index=False))
+    groups = found.tables["scores"].groupby("phenomenon")["groups"].last().to_dict()
     for name, n_groups in groups.items():
         assert (f"{name} ({n_groups})" in few) == (n_groups < 5)
+
+
+def test_all_items_of_few_groups_are_named() -> None:
+    corpus = wb.read("primer/counterfactuals")
+    found = filled(fond(["dog"]), corpus, 3, choices=0)  # of several phenomena
+    (few,) = [each.text for each in found.caveats if "groups of items" in each.text]
+    groups = found.tables["scores"].groupby("phenomenon")["groups"].last().to_dict()
+    assert len(groups) > 2 and groups["all"] < 5 and f"all ({groups['all']})" in few
+
+
+def test_a_passage_adds_nats_or_takes_them() -> None:
+    row: dict[str, Any] = {
+        "task": "any word", "difference": -0.1, "lower": -0.2, "upper": 0.1, "n": 57,
+        "nats": -3.5, "nats_lower": -4.4, "nats_upper": -2.6,
+    }  # fmt: skip
+
+    def claim(**changed: float) -> str:
+        passage = pd.DataFrame([row | changed])
+        scores = pd.DataFrame(columns=["phenomenon", "task", "context"])
+        return next(findings({"scores": scores, "passage": passage})).claim
+
+    assert "takes 3.50 nats from" in claim() and "2.60 to 4.40" in claim()
+    assert "adds 3.50 nats to" in claim(nats=3.5, nats_lower=2.6, nats_upper=4.4)
 
 
 def test_what_follows_is_a_score_only_where_something_follows() -> None:

@@ -266,10 +266,12 @@ def _items(items: Sequence[Cloze], filled: Filled, settings: ClozeSettings) -> p
 
 
 def _few_groups(items: Sequence[Cloze]) -> list[str]:
-    """The phenomena whose items have too few different options, each with their number."""
+    """Rows of `scores` whose items have too few different options, each with their number."""
+    is_one = len({item.phenomenon for item in items}) == 1
     groups: dict[str, set[str]] = {}
     for item, group in zip(items, _groups(items), strict=True):
-        groups.setdefault(item.phenomenon, set()).add(group)
+        for name in {"all", "all" if is_one else item.phenomenon}:
+            groups.setdefault(name, set()).add(group)
     return [
         f"{name} ({len(each)})" for name, each in sorted(groups.items()) if len(each) < TESTABLE
     ]
