@@ -1,5 +1,6 @@
 """Models whose answers are known: uniform ones guess, a fond one repeats, a lucky one is right."""
 
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -66,6 +67,17 @@ def test_pairs_show_a_preference_for_one_option() -> None:
     fair = twin.tables["pairs"].set_index("task").loc["choice, full"]
     assert fair["both"] < 0.25 < fair["always_same"]
     assert all(each.verdict != "supported" for each in findings(twin.tables))
+
+
+def test_pairs_of_many_options_have_less_chance(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    head = "text,options,answer,pair\n"
+    two = "The dog ___ old.,is|are,is,1\nThe dogs ___ old.,is|are,are,1\n"
+    many = "The cat ___ on.,is|are|ran|sat,sat,2\nThe cats ___ on.,is|are|ran|sat,ran,2\n"
+    for rows, chance in ((two, 1 / 4), (many, 1 / 16), (two + many, 5 / 32)):
+        path.write_text(head + rows)
+        found = filled(fond(["sat"]), wb.read(path)).tables["pairs"]
+        assert found["chance"].tolist() == pytest.approx([chance] * len(found)) and len(found)
 
 
 def test_an_interval_above_chance_without_a_significant_test_is_undecided() -> None:
