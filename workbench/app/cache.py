@@ -167,7 +167,7 @@ def sizes(ref: str, whole: bool) -> "Sequence[Size]":
     """The size of each split: complete if `whole` is set, else a count up to a bound."""
     from workbench.corpora.browse import stamp
 
-    with st.spinner("Counting …"):
+    with st.spinner("Counting sentences …"):
         return _sizes(ref, whole, stamp(ref))
 
 

@@ -113,8 +113,8 @@ def cloze_items(docs: "Iterable[Doc]") -> list[Cloze]:
         raise WorkbenchError(
             "there are no gaps to fill in this corpus.",
             code="no-gaps",
-            remedy="Read a text whose documents end with a word, a table with the columns text, "
-            "options and answer, primer/counterfactuals, or a file of the Children's Book Test, "
+            remedy="Read a text whose documents end with a word, a table with the columns text "
+            "(with ___) and answer, primer/counterfactuals, or a file of the Children's Book Test, "
             "of WinoGrande, of WinoGender or of LAMA.",
         )
     return items

@@ -1,5 +1,6 @@
 """Models whose answers are known: uniform ones guess, a fond one repeats, a lucky one is right."""
 
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -68,6 +69,17 @@ def test_pairs_show_a_preference_for_one_option() -> None:
     assert all(each.verdict != "supported" for each in findings(twin.tables))
 
 
+def test_pairs_of_many_options_have_less_chance(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    head = "text,options,answer,pair\n"
+    two = "The dog ___ old.,is|are,is,1\nThe dogs ___ old.,is|are,are,1\n"
+    many = "The cat ___ on.,is|are|ran|sat,sat,2\nThe cats ___ on.,is|are|ran|sat,ran,2\n"
+    for rows, chance in ((two, 1 / 4), (many, 1 / 16), (two + many, 5 / 32)):
+        path.write_text(head + rows)
+        found = filled(fond(["sat"]), wb.read(path)).tables["pairs"]
+        assert found["chance"].tolist() == pytest.approx([chance] * len(found)) and len(found)
+
+
 def test_an_interval_above_chance_without_a_significant_test_is_undecided() -> None:
     row: dict[str, Any] = {
         "phenomenon": "all", "task": "any word", "context": "with the passage", "accuracy": 0.32,
@@ -78,6 +90,7 @@ def test_an_interval_above_chance_without_a_significant_test_is_undecided() -> N
         return next(findings({"scores": pd.DataFrame([row | changed])}))
 
     assert first().verdict == "undecided" and "p = 0.68" in first().claim
+    assert "other options" in first().decided_by
     assert first(p=0.001).verdict == "supported"
     assert first(lower=0.05).verdict == "not supported"
 
@@ -85,9 +98,32 @@ def test_an_interval_above_chance_without_a_significant_test_is_undecided() -> N
 def test_phenomena_of_few_groups_are_named() -> None:
     found = filled(fond(["dog"]), wb.read("primer/counterfactuals"), 30, choices=0)
     (few,) = [each.text for each in found.caveats if "groups of items" in each.text]
-    groups = dict(found.tables["scores"][["phenomenon", "groups"]].itertuples(index=False))
+    groups = found.tables["scores"].groupby("phenomenon")["groups"].last().to_dict()
     for name, n_groups in groups.items():
         assert (f"{name} ({n_groups})" in few) == (n_groups < 5)
+
+
+def test_all_items_of_few_groups_are_named() -> None:
+    corpus = wb.read("primer/counterfactuals")
+    found = filled(fond(["dog"]), corpus, 3, choices=0)  # of several phenomena
+    (few,) = [each.text for each in found.caveats if "groups of items" in each.text]
+    groups = found.tables["scores"].groupby("phenomenon")["groups"].last().to_dict()
+    assert len(groups) > 2 and groups["all"] < 5 and f"all ({groups['all']})" in few
+
+
+def test_a_passage_adds_nats_or_takes_them() -> None:
+    row: dict[str, Any] = {
+        "task": "any word", "difference": -0.1, "lower": -0.2, "upper": 0.1, "n": 57,
+        "nats": -3.5, "nats_lower": -4.4, "nats_upper": -2.6,
+    }  # fmt: skip
+
+    def claim(**changed: float) -> str:
+        passage = pd.DataFrame([row | changed])
+        scores = pd.DataFrame(columns=["phenomenon", "task", "context"])
+        return next(findings({"scores": scores, "passage": passage})).claim
+
+    assert "takes 3.50 nats from" in claim() and "2.60 to 4.40" in claim()
+    assert "adds 3.50 nats to" in claim(nats=3.5, nats_lower=2.6, nats_upper=4.4)
 
 
 def test_what_follows_is_a_score_only_where_something_follows() -> None:

@@ -140,6 +140,19 @@ def test_a_table_of_ones_own(tmp_path: Path) -> None:
     assert item.options == ("cat", "dog") and texts(item)[1] == "It is a cat ."
 
 
+def test_a_table_without_options_has_its_marked_gaps(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text("text,answer\nThe girl ___ home.,walks\nThe girls ___ home.,walk\n")
+    found = items(path)
+    assert [(item.doc.text, item.answer) for item in found] == [
+        ("The girl walks home.", "walks"),
+        ("The girls walk home.", "walk"),
+    ]
+    assert not any(item.options for item in found)
+    path.write_text("text,answer\nIs foo _ bar right?,yes\n")  # a question and its answer
+    assert next(iter(wb.read(path).docs()))._.labels == {"answer": "yes"}
+
+
 @pytest.mark.parametrize(
     ("row", "said"),
     [
@@ -153,6 +166,12 @@ def test_what_is_wrong_says_where(row: dict[str, Any], said: str, tmp_path: Path
     with pytest.raises(WorkbenchError, match=said) as caught:
         items(jsonl(tmp_path / "own.jsonl", row))
     assert "own.jsonl:1" in str(caught.value.where) and caught.value.remedy
+
+
+def test_options_joined_otherwise_say_how_to_join_them(tmp_path: Path) -> None:
+    with pytest.raises(WorkbenchError, match="not one of the options") as caught:
+        items(jsonl(tmp_path / "own.jsonl", {"text": "A ___", "options": "x / y", "answer": "x"}))
+    assert "is|are" in caught.value.remedy
 
 
 def test_a_corpus_without_gaps_says_what_to_read() -> None:

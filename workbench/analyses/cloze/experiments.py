@@ -75,8 +75,9 @@ CLOZE = Experiment(
         ),
         "pairs": Table(
             "Pairs of items with the same options, of which another one is right in each. both: "
-            "share of pairs with both items right, with 95 % Wilson interval; chance is a "
-            "quarter. always_same: share of pairs in which the same option is chosen twice.",
+            "share of pairs with both items right, with 95 % Wilson interval. chance: mean of 1 / "
+            "number of options of both, a quarter with two each. always_same: share of pairs in "
+            "which the same option is chosen twice.",
             ("task",),
         ),
         "items": Table(
@@ -85,6 +86,7 @@ CLOZE = Experiment(
             ("item",),
         ),
     },
+    version=2,
     needs=(LM_HEAD,),
     measures=True,
     split="held-out",

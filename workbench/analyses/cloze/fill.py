@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -230,7 +231,7 @@ def _pairs(items: Sequence[Cloze], filled: Filled) -> pd.DataFrame:
         if items[a].pair == items[b].pair and items[a].answer != items[b].answer
     ]  # fmt: skip
     rows = []
-    for task, has, _, right in _tasks(items, filled):
+    for task, has, chance, right in _tasks(items, filled):
         if task == ANY:
             continue
         chosen = filled.choices[task.removeprefix(CHOICE)]
@@ -242,7 +243,8 @@ def _pairs(items: Sequence[Cloze], filled: Filled) -> pd.DataFrame:
             rows.append(
                 {
                     "task": task, "both": both / len(own), "lower": lower, "upper": upper,
-                    "chance": 0.25, "always_same": same / len(own), "n": len(own),
+                    "chance": fmean(chance[a] * chance[b] for a, b in own),
+                    "always_same": same / len(own), "n": len(own),
                 }
             )  # fmt: skip
     return pd.DataFrame(rows)
@@ -266,10 +268,12 @@ def _items(items: Sequence[Cloze], filled: Filled, settings: ClozeSettings) -> p
 
 
 def _few_groups(items: Sequence[Cloze]) -> list[str]:
-    """The phenomena whose items have too few different options, each with their number."""
+    """Rows of `scores` whose items have too few different options, each with their number."""
+    is_one = len({item.phenomenon for item in items}) == 1
     groups: dict[str, set[str]] = {}
     for item, group in zip(items, _groups(items), strict=True):
-        groups.setdefault(item.phenomenon, set()).add(group)
+        for name in {"all", "all" if is_one else item.phenomenon}:
+            groups.setdefault(name, set()).add(group)
     return [
         f"{name} ({len(each)})" for name, each in sorted(groups.items()) if len(each) < TESTABLE
     ]

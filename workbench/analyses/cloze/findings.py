@@ -20,7 +20,7 @@ from workbench.core.findings import (
 )
 
 ANY = "any word"
-MORE = "more texts"
+MORE = "texts with other options or right words"  # more of the same are no more groups
 HOW = {
     "choice, full": "the whole text most probable",
     "choice, partial": "what follows most probable",
@@ -72,9 +72,13 @@ def _above_chance(row: Row, task: str) -> Finding:
 def _of_passage(row: Row, is_first: bool) -> Finding:
     helps, hurts = row["lower"] > 0, row["upper"] < 0
     gives = "helps" if helps else "hurts" if hurts else "does not significantly help"
+    ends = [row["nats_lower"], row["nats_upper"]]
+    adds = row["nats"] >= 0
+    low, high = ends if adds else [-end for end in reversed(ends)]
     nats = (
-        f"; it adds {decimal(row['nats'])} nats to the log-probability of the right words (95 % "
-        f"{decimal(row['nats_lower'])} to {decimal(row['nats_upper'])})"
+        f"; it {'adds' if adds else 'takes'} {decimal(abs(row['nats']))} nats "
+        f"{'to' if adds else 'from'} the log-probability of the right words (95 % "
+        f"{decimal(low)} to {decimal(high)})"
     )
     return Finding(
         f"The passage {gives} ({row['task']}): {with_unit(row['difference'], 'points')} "

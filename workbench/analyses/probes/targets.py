@@ -91,7 +91,7 @@ def tasks_of(
                 code="layer-missing",
                 where=where,
                 remedy="Choose a corpus with parts of speech, trees, entities or labelled edges: "
-                "CoNLL-U, brackets, or edge JSONL.",
+                "CoNLL-U, brackets, or edge JSONL (of a whole text, span1 is all words).",
             )
         return tuple(tasks)
     chosen = []

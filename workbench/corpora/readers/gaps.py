@@ -2,7 +2,7 @@
 
 | file | columns, or form |
 |---|---|
-| any table | `text` with `___` or `[MASK]`, `answer`, and `options` (a list, or joined by ` | `) |
+| any table | `text` with `___` or `[MASK]`, `answer`; maybe `options` (a list, or joined by `|`) |
 | WinoGrande | `sentence` with `_`, `option1`, `option2`, `answer` (1 or 2) |
 | WinoGender | `sentid` (occupation, other person, which of them, gender) and `sentence` |
 | LAMA | `masked_sentences` with `[MASK]`, `obj_label`, `sub_label` |
@@ -54,7 +54,8 @@ def gap_of(values: Values) -> Callable[[Values, str], Gap] | None:
     for known, read in _FORMS:
         if set(known) <= names:
             return read
-    return None
+    marked = MARK.search(str(values["text"])) if {"text", "answer"} <= names else None
+    return _plain if marked and len(marked[0]) > 1 else None  # a single _ may be part of a text
 
 
 def docs(gaps: Iterable[tuple[str, Gap]], document: str, nlp: Language) -> Iterator[Doc]:
@@ -88,7 +89,8 @@ def _wrong(what: str, where: str) -> WorkbenchError:
         what,
         code="file-format",
         where=where,
-        remedy="Mark one gap with ___ or [MASK], and write the right words as one of the options.",
+        remedy="Mark one gap with ___ or [MASK], and write the right words as one of the options, "
+        "which are a list, or joined by |, as in is|are.",
     )
 
 
