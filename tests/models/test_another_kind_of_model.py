@@ -174,6 +174,10 @@ def test_what_a_model_does_not_write_is_refused_in_one_way(experiment: str) -> N
     assert "bag" in str(error.value) and "bug" not in str(error.value) and error.value.remedy
 
 
+def test_one_layer_is_written_as_one() -> None:
+    assert "encoder of 1 layer; width" in repr(BagOfEmbeddings())
+
+
 def test_states_that_are_no_numbers_are_refused() -> None:
     model = BagOfEmbeddings()
     model.table[:, 0] = float("nan")

@@ -1,5 +1,8 @@
 """Several runs on one axis: means and intervals by hand, and what cannot be drawn."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -99,6 +102,13 @@ def test_marks_with_intervals_stand_over_names() -> None:
     first = figure.data[0]
     assert first.x.tolist() == pytest.approx([0.1, 0.1]) and first.y.tolist() == ["pos", "ner"]
     assert first.error_x.array.tolist() == pytest.approx([0.2, 0.2])
+
+
+def test_versions_are_a_difference_of_runs_of_one_experiment() -> None:
+    profile = wb.open_run("built-in/profile-mini-bert")
+    older: Any = SimpleNamespace(spec=profile.spec.model_copy(update={"version": 0}))
+    assert groups([older, profile])["version"] == ["0", str(profile.spec.version)]
+    assert "version" not in groups([older, wb.open_run("built-in/lens-mini-bert")])
 
 
 def test_runs_are_grouped_by_what_differs() -> None:

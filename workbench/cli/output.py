@@ -325,7 +325,7 @@ def run(run: "Run", json: bool) -> None:
     rows = [
         ("run", run.name),
         ("status", _state(run, now)),
-        ("experiment", spec.experiment),
+        ("experiment", f"{spec.experiment}, version {spec.version}"),
         ("models", ", ".join(f"{m.name} ({m.hash[:12]}, {m.precision})" for m in spec.models)),
         ("corpora", ", ".join(f"{c.name} ({c.hash[:12]})" for c in spec.corpora)),
         ("split", spec.split or "all"),

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from workbench.core.display import html_of
 from workbench.core.errors import WorkbenchError
+from workbench.core.findings import plural
 from workbench.core.registry import imported
 from workbench.engine.batch import NO_WORD, Batch, Pieces, one_text
 from workbench.engine.taps import Kind, Site, StackName, Tap, reads_attention
@@ -147,8 +148,8 @@ class Model(Protocol):
     def __repr__(self) -> str:
         """Name, family, sizes, device and precision in one line."""
         stacks = ", ".join(
-            f"{stack.name} of {stack.layers} layers"
-            + (f" x {stack.heads} heads" if stack.heads else "")
+            f"{stack.name} of {plural(stack.layers, 'layer')}"
+            + (f" x {plural(stack.heads, 'head')}" if stack.heads else "")
             for stack in self.stacks
         )
         facts = f"{stacks}; width {self.width}; {self.parameters:,} parameters"

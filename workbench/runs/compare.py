@@ -155,13 +155,15 @@ def groups(runs: Sequence[Run]) -> Mapping[str, Sequence[str]]:
     """
     specs = [spec.with_given_names(run.spec) for run in runs]
     settings = dict.fromkeys(name for each in specs for name in each.settings)
-    columns = swept_columns(settings, ("run", "model", "corpus", "split", "seed"))
+    columns = swept_columns(settings, ("run", "model", "corpus", "split", "seed", "version"))
+    of_one = len({each.experiment for each in specs}) == 1  # versions of several say nothing
     by = {
         "run": [LETTERS[index] for index in range(len(runs))],
         "model": [" + ".join(model.name for model in each.models) for each in specs],
         "corpus": [" + ".join(corpus.name for corpus in each.corpora) for each in specs],
         "split": [str(each.split) for each in specs],
         "seed": [str(each.seed) for each in specs],
+        "version": [str(each.version) if of_one else "" for each in specs],
         **{
             column: [_said(each.settings.get(name)) for each in specs]
             for name, column in zip(settings, columns, strict=True)
