@@ -355,7 +355,7 @@ def _converged(tables: Tables) -> Finding:
     rows = rows_of(tables["training"])
     n_converged = sum(bool(row["converged"]) for row in rows)
     steps = tables["facts"].set_index("fact")["value"]["steps"]
-    rest = "the others" if n_converged else "them"
+    rest = verb_of(len(rows) - n_converged, "the other", "the others") if n_converged else "them"
     return Finding(
         f"{capital(of_all(n_converged, len(rows), 'map'))} had converged after "
         f"{whole(int(steps))} steps"
