@@ -344,6 +344,12 @@ FINETUNE = Experiment(
 SAVED_MIB = 1024  # disk that the models of all cells may take
 
 
+_CORRECTED = (
+    "with Holm's correction over all comparisons in the findings. There, a difference that no "
+    "bootstrap sample reverses has the p-value of its interval's normal distribution."
+)
+
+
 class FrozenVsFinetuned(Adapting):
     """Which tasks, and which methods are compared with the frozen model."""
 
@@ -383,14 +389,15 @@ class FrozenVsFinetuned(Adapting):
             f"under the same linear head on a learnt mix of layers (Peters et al. 2019){strong}. "
             f"{self.training_in_prose([FROZEN, *self.methods])} Scores are means over "
             f"{plural(len(self.seeds), 'seed')}; differences are tested by a paired bootstrap "
-            "over texts and seeds, with Holm's correction over all comparisons in the findings."
+            f"over texts and seeds, {_CORRECTED}"
         )
 
 
 FROZEN_TABLES = {
     "delta": Table(
         "Gain of each method over the frozen model under the same head: means over seeds, 95 % "
-        "bootstrap intervals over texts and seeds, uncorrected p-values. strong: score of the "
+        "bootstrap intervals over texts and seeds, uncorrected p-values (0.002 is the smallest "
+        "that the bootstrap can give). strong: score of the "
         "frozen model under an LSTM. majority: score of a constant prediction, the majority or "
         "mean of train (empty if undefined). verdict: helps or hurts if the interval excludes 0 "
         "and the better model beats the majority baseline significantly; not learned if neither "
@@ -538,8 +545,7 @@ class Pretraining(Adapting):
             f"{100 * self.mask_rate:.0f} % of the pieces in masked models that have no rate of "
             f"their own. We adapted each to {tasks} {self.adapted(self.method)}. "
             f"{self.training_in_prose([self.method])} Differences are tested by a paired "
-            "bootstrap over texts and seeds, with Holm's correction over all comparisons in the "
-            "findings."
+            f"bootstrap over texts and seeds, {_CORRECTED}"
         )
 
 
@@ -547,7 +553,8 @@ PRETRAINING_TABLES = {
     "table": Table(
         "Deciding metric of each arm, size and task: means over seeds, 95 % bootstrap intervals "
         "over texts and seeds. delta: difference to the first arm of the same size, with its "
-        "interval and an uncorrected paired p-value; empty for that arm itself. parameters: of "
+        "interval and an uncorrected paired p-value (0.002 is the smallest that the bootstrap can "
+        "give); empty for that arm itself. parameters: of "
         "the pretrained model, language-model head included.",
         ("arm", "size", "task", "metric"),
         ("parameters",),
