@@ -14,7 +14,7 @@ from pydantic import Field, field_validator
 
 from workbench.analyses.transfer.studies import ARMS, STUDIES, StudyName
 from workbench.core.errors import did_you_mean
-from workbench.core.findings import plural
+from workbench.core.findings import listing, plural
 from workbench.experiment.definition import HEAD, Demo, Experiment, Settings, Table
 from workbench.experiment.growth import Growth
 from workbench.experiment.sizes import GrowingSettings, SplitSettings
@@ -381,7 +381,7 @@ class FrozenVsFinetuned(Adapting):
         return methods
 
     def in_prose(self) -> str:
-        tasks = f"on {', '.join(self.tasks)}" if self.tasks else "on every task"
+        tasks = f"on {listing(self.tasks, len(self.tasks))}" if self.tasks else "on every task"
         ways = [self.adapted(method) for method in self.methods if method != FROZEN]
         strong = ", and with a frozen model under an LSTM head" if self.lstm_baseline else ""
         return (
@@ -537,8 +537,9 @@ class Pretraining(Adapting):
         steps = f"{plural(self.pretraining_steps, 'step')} of {self.pretraining_batch_size}"
         tasks = ", ".join(self.tasks) if self.tasks else "every task"
         return (
-            f"We pretrained models of size {', '.join(self.sizes)} in the ways "
-            f"{', '.join(self.compared)} ({STUDIES[self.study].about}) on the same text, for "
+            f"We pretrained models of size {listing(self.sizes, len(self.sizes))} in the ways "
+            f"{listing(self.compared, len(self.compared))} ({STUDIES[self.study].about}) on the "
+            "same text, for "
             f"{steps} sequences of "
             f"{plural(self.sequence_length, 'piece')} with "
             f"{plural(len(self.pretraining_seeds), 'seed')}, masking "
