@@ -26,6 +26,7 @@ def test_a_typed_sentence_is_looked_at_and_linked(home: Path) -> None:
         str(each.proto.body) for each in app.get("html") if "Attention of all" in each.proto.body
     ]
     assert "text=One." in maps
+    assert "rows are tokens that look" in said(app)  # there are more of them than words
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from workbench import Experiment, Settings
 from workbench.app import tables_and_figures
 from workbench.app.navigation import ANY, page_of, result_page_of
 from workbench.app.runs import export, new_run, result, result_page, settings_form
-from workbench.app.tables_and_figures import LARGE, _finished, _is_title, figures_of
+from workbench.app.tables_and_figures import LARGE, _finished, _is_title, _names_beyond, figures_of
 from workbench.experiment import Table
 from workbench.experiment.definition import EXPERIMENTS, FULL, built_in_experiments
 from workbench.runs import preset_times
@@ -109,6 +109,18 @@ def test_in_a_presentation_large_ticks_have_room_between_narrow_panels() -> None
     assert len(panels) == 4 and min(gaps) * 700 > 2.5 * LARGE  # "100%", in a window of 1,280 px
     centres = sorted({note.x for note in figure.layout.annotations if _is_title(note)})
     assert centres == pytest.approx([sum(panel) / 2 for panel in panels])
+
+
+def test_values_beyond_an_axis_have_names_in_a_presentation() -> None:
+    """The panels have no room for them: without names, three grey numbers look alike."""
+    figures = figures_of(builtin_run("structural-probe-mini-bert"))
+    drawing = next(each for each in figures.values() if "↓ chain of words" in repr(each.plain))
+    texts = [note.text for note in _finished("beyond", "light", True, drawing).layout.annotations]
+    assert "↓ 0.57" in texts and "↓ random weights 0.57" not in texts
+    assert "↓ random weights 0.57, 0.68" in _names_beyond(drawing.plain)
+    assert "↓ chain of words 0.48, 0.54, 0.00, −0.07" in _names_beyond(drawing.plain)
+    one = {"layout": {"annotations": [{"text": "↓ best baseline 87.0"}, {"text": "pos"}]}}
+    assert not _names_beyond(one), "the caption has the only name"
 
 
 def test_the_strip_has_a_number_with_its_interval_only_if_the_data_supports_it() -> None:

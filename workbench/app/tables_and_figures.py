@@ -33,7 +33,7 @@ VIEW = 15  # rows in view
 LARGE, HEIGHT = 24, 400  # pixels of words in a presentation; of a figure without a height
 TITLE_LENGTH = 12  # characters in a line of the title of a narrow panel in a presentation
 _DIFFERENCE = re.compile(r"[B-Z] − A ")
-_BEYOND = re.compile(r"^([↓↑]) .+ (\S+)$")  # a curve beyond an axis: its name, its value
+_BEYOND = re.compile(r"^([↓↑]) (.+) (\S+)$")  # a curve beyond an axis: its name, its value
 _P_VALUE = re.compile(r"(?:[A-Z] )?(?:p$|(?:\w+_)?p_value)")  # of one run
 
 
@@ -171,7 +171,7 @@ def _enlarge(figure: Any) -> None:
         if is_narrow and _is_title(note):
             note.text = "<br>".join(wrap(note.text, TITLE_LENGTH))
         elif is_narrow:
-            note.text = _BEYOND.sub(r"\1 \2", note.text)
+            note.text = _BEYOND.sub(r"\1 \3", note.text)
         note.font.size = max(LARGE, note.font.size or 0)
         note.yshift = 2 * (note.yshift or 0)  # names of curves are apart by lines that are larger
     if is_narrow:
@@ -265,8 +265,20 @@ def draw_figure(drawing: "Drawing", key: str, pointed: "Callable[[], None] | Non
         )
         if across > FITTING:
             st.html('<p class="swipe" tabindex="0">Swipe sideways to see all panels.</p>')
-        if drawing.reading:
-            st.caption(plain(drawing.reading))
+        beyond = _names_beyond(drawing.plain) if is_large and across > FITTING else ""
+        if reading := " ".join(filter(None, (drawing.reading, beyond))):
+            st.caption(plain(reading))
+
+
+def _names_beyond(plain: "Mapping[str, Any]") -> str:
+    """Which curve each value beyond an axis belongs to, where `_enlarge` leaves the names out."""
+    values: dict[str, list[str]] = {}
+    for note in plain["layout"].get("annotations", ()):
+        if found := _BEYOND.match(note.get("text") or ""):
+            values.setdefault(f"{found[1]} {found[2]}", []).append(found[3])
+    if len(values) < 2:  # the caption names the only one
+        return ""
+    return "; ".join(f"{name} {', '.join(each)}" for name, each in values.items()) + "."
 
 
 @st.cache_resource(max_entries=128, show_spinner=False)

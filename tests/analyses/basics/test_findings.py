@@ -160,6 +160,16 @@ def test_a_loss_is_stated_with_its_perplexity_and_number_of_pieces() -> None:
     assert "1.50 bits" in found["bits per byte of next pieces"].claim
 
 
+def test_a_loss_of_two_directions_counts_the_predictions_of_both() -> None:
+    rows = tuple(
+        ("test", "bidirectional", f"bidirectional_{metric}", value, 2 * n if "acc" in metric else n)
+        for _, _, metric, value, n in losses(2.0, 120)
+    )
+    found = findings_of("profile", of_a_model(*rows))
+    assert "n = 240)" in found["loss on next and previous words"].claim
+    assert "25 % of 240" in found["accuracy on next and previous words"].claim
+
+
 def test_a_perplexity_too_large_for_a_number_is_left_out() -> None:
     claim = findings_of("profile", of_a_model(*losses(800.0, 120)))["loss on next pieces"].claim
     assert "800 nats (n = 120)" in claim

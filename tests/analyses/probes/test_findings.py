@@ -146,6 +146,13 @@ def test_several_tasks_are_counted_and_those_that_fail_are_named() -> None:
     )
 
 
+def test_a_task_that_rises_without_an_expected_layer_is_named() -> None:
+    tables = edge(pos=[0.8, 0.93], roles=[0.7, 0.8], relations=[0.6, 0.8])
+    tables["summary"].loc[2, "expected_layer"] = -1.3  # the curve falls: below the layers
+    found = findings_of("edge-probing", tables)["tasks that gain over the embeddings"]
+    assert found.claim.endswith("expected layers: POS 1.2 and roles 1.2 (none for relations).")
+
+
 def test_random_weights_know_no_task() -> None:
     found = findings_of("edge-probing", edge(pos=[0.5, 0.49], roles=[0.48, 0.51]))
     assert not [each for each in found.values() if each.verdict == "supported" and each.null == 0]

@@ -486,6 +486,7 @@ def test_a_missing_number_is_an_error(
         ("finetune", {"method": "lora", "lora_rank": 5}, "rank 5"),
         ("finetune", {"method": "frozen", "max_dev": 77}, "77 texts of dev"),
         ("frozen-vs-finetuned", {"max_train": 4321}, "4,321 texts"),
+        ("frozen-vs-finetuned", {}, "the p-value of its interval's normal distribution"),
         ("drift", {"max_words": 999}, "999 words"),
         ("similarity", {"max_sentences": 55}, "55 sentences"),
         ("pretraining", {"pretraining_steps": 700}, "700 steps"),

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from workbench.core.findings import plural
+from workbench.core.findings import listing, plural
 from workbench.experiment.definition import (
     PREDICTS,
     Demo,
@@ -102,9 +102,10 @@ class AttributionOverCorpus(GrowingSettings):
             else ""
         )
         units = "words" if self.by_word else "pieces"
+        methods = listing(self.methods, len(self.methods))
         return (
             f"For at most {self.max_predictions:,} texts drawn at random, we attributed {what} to "
-            f"the {units} that the model reads, by {', '.join(self.methods)}. Each map orders the "
+            f"the {units} that the model reads, by {methods}. Each map orders the "
             f"{units}; comprehensiveness and sufficiency over the top 10, 20, 30 and 50 % (DeYoung "
             f"et al. 2020) are compared with {self.random_orders} random orders of each text by "
             f"sign flips over documents, with Holm's correction over methods.{check} Tags are "

@@ -290,6 +290,7 @@ def _losses(objective: str, losses: pd.DataFrame) -> Iterator[Finding]:
             loss, f"No loss was measured: the texts have no {what} to score.", f"loss on {what}"
         )
         return
+    n = whole(accuracy["n"])  # of both directions, if there are two; `loss` counts the words
     perplexity = rows["perplexity"]["value"]
     shown = f"perplexity {decimal(perplexity)}; " if perplexity != math.inf else ""
     ends = None
@@ -298,18 +299,18 @@ def _losses(objective: str, losses: pd.DataFrame) -> Iterator[Finding]:
         shown += f"95 % interval over orders {decimal(ends[0])} to {decimal(ends[1])}; "
     yield _measured(
         loss,
-        f"{split} loss on {what} is {decimal(loss['value'])} nats ({shown}n = {whole(loss['n'])}).",
+        f"{split} loss on {what} is {decimal(loss['value'])} nats ({shown}n = {n}).",
         f"loss on {what}",
         "nats",
-        f"{whole(loss['n'])} {what}",
+        f"{n} {what}",
         ends,
     )
     yield _measured(
         accuracy,
-        f"{percent(accuracy['value'])} of {whole(accuracy['n'])} {what} are predicted right.",
+        f"{percent(accuracy['value'])} of {n} {what} are predicted right.",
         f"accuracy on {what}",
         "%",
-        f"{whole(accuracy['n'])} {what}",
+        f"{n} {what}",
     )
     if "bits_per_byte" in rows and rows["bits_per_byte"]["n"]:
         size, word = rows["bits_per_byte"], rows["perplexity_per_word"]

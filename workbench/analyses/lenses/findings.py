@@ -135,9 +135,10 @@ def _tags(rows: list[Row]) -> Finding:
     first, last = rows[0], rows[-1]
     right = percent(first["accuracy"]), percent(last["accuracy"])
     return Finding(
-        f"Of {plural(len(rows), 'part')} of speech, predictions of `{first['group']}` become "
-        f"final earliest (mean layer {decimal(first['mean_layer'], 2)}, {right[0]} right) and "
-        f"those of `{last['group']}` latest ({decimal(last['mean_layer'], 2)}, {right[1]} right).",
+        f"Of {plural(len(rows), 'part')} of speech with {SETTLED} words or more, predictions of "
+        f"`{first['group']}` become final earliest (mean layer {decimal(first['mean_layer'], 2)}, "
+        f"{right[0]} right) and those of `{last['group']}` latest "
+        f"({decimal(last['mean_layer'], 2)}, {right[1]} right).",
         first["mean_layer"],
         (first["lower"], first["upper"]),
         None,
@@ -355,7 +356,7 @@ def _converged(tables: Tables) -> Finding:
     rows = rows_of(tables["training"])
     n_converged = sum(bool(row["converged"]) for row in rows)
     steps = tables["facts"].set_index("fact")["value"]["steps"]
-    rest = "the others" if n_converged else "them"
+    rest = verb_of(len(rows) - n_converged, "the other", "the others") if n_converged else "them"
     return Finding(
         f"{capital(of_all(n_converged, len(rows), 'map'))} had converged after "
         f"{whole(int(steps))} steps"

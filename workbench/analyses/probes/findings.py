@@ -412,20 +412,21 @@ def _expected(task: TaskResult) -> float | None:
 
 def _depths(tasks: Sequence[TaskResult]) -> str:
     """The tasks by expected layer; by best layer if no expected layer is defined: `; …`."""
-    tasks = [task for task in tasks if _expected(task) is not None or not task.is_mix]
-    if not tasks:
+    if all(task.is_mix and _expected(task) is None for task in tasks):
         return ""
     expected = {task.title: depth for task in tasks if (depth := _expected(task)) is not None}
-    best = {task.title: int(task.row["best_layer"]) for task in tasks}
+    best = {task.title: int(task.row["best_layer"]) for task in tasks if not task.is_mix}
     kind, depths = ("expected", expected) if expected else ("best", best)
     ordered = sorted(depths, key=lambda title: depths[title])
     texts = [
         f"{title} {decimal(depths[title], 1) if expected else whole(depths[title])}"
         for title in ordered
     ]
-    if len(texts) == 1:
+    without = [task.title for task in tasks if task.title not in depths]
+    rest = f" (none for {listing(without, 4, 'or')})" if without else ""
+    if len(tasks) == 1:
         return f"; {kind} layer: {texts[0].removeprefix(f'{ordered[0]} ')}"
-    return f"; {kind} layers: {listing(texts, 8)}"
+    return f"; {kind} {verb_of(len(texts), 'layer', 'layers')}: {listing(texts, 8)}{rest}"
 
 
 def _over_random(tasks: Sequence[TaskResult]) -> Finding | None:

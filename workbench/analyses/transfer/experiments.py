@@ -14,7 +14,7 @@ from pydantic import Field, field_validator
 
 from workbench.analyses.transfer.studies import ARMS, STUDIES, StudyName
 from workbench.core.errors import did_you_mean
-from workbench.core.findings import plural
+from workbench.core.findings import listing, plural
 from workbench.experiment.definition import HEAD, Demo, Experiment, Settings, Table
 from workbench.experiment.growth import Growth
 from workbench.experiment.sizes import GrowingSettings, SplitSettings
@@ -344,6 +344,12 @@ FINETUNE = Experiment(
 SAVED_MIB = 1024  # disk that the models of all cells may take
 
 
+_CORRECTED = (
+    "with Holm's correction over all comparisons in the findings. There, a difference that no "
+    "bootstrap sample reverses has the p-value of its interval's normal distribution."
+)
+
+
 class FrozenVsFinetuned(Adapting):
     """Which tasks, and which methods are compared with the frozen model."""
 
@@ -375,7 +381,7 @@ class FrozenVsFinetuned(Adapting):
         return methods
 
     def in_prose(self) -> str:
-        tasks = f"on {', '.join(self.tasks)}" if self.tasks else "on every task"
+        tasks = f"on {listing(self.tasks, len(self.tasks))}" if self.tasks else "on every task"
         ways = [self.adapted(method) for method in self.methods if method != FROZEN]
         strong = ", and with a frozen model under an LSTM head" if self.lstm_baseline else ""
         return (
@@ -383,14 +389,15 @@ class FrozenVsFinetuned(Adapting):
             f"under the same linear head on a learnt mix of layers (Peters et al. 2019){strong}. "
             f"{self.training_in_prose([FROZEN, *self.methods])} Scores are means over "
             f"{plural(len(self.seeds), 'seed')}; differences are tested by a paired bootstrap "
-            "over texts and seeds, with Holm's correction over all comparisons in the findings."
+            f"over texts and seeds, {_CORRECTED}"
         )
 
 
 FROZEN_TABLES = {
     "delta": Table(
         "Gain of each method over the frozen model under the same head: means over seeds, 95 % "
-        "bootstrap intervals over texts and seeds, uncorrected p-values. strong: score of the "
+        "bootstrap intervals over texts and seeds, uncorrected p-values (0.002 is the smallest "
+        "that the bootstrap can give). strong: score of the "
         "frozen model under an LSTM. majority: score of a constant prediction, the majority or "
         "mean of train (empty if undefined). verdict: helps or hurts if the interval excludes 0 "
         "and the better model beats the majority baseline significantly; not learned if neither "
@@ -530,16 +537,16 @@ class Pretraining(Adapting):
         steps = f"{plural(self.pretraining_steps, 'step')} of {self.pretraining_batch_size}"
         tasks = ", ".join(self.tasks) if self.tasks else "every task"
         return (
-            f"We pretrained models of size {', '.join(self.sizes)} in the ways "
-            f"{', '.join(self.compared)} ({STUDIES[self.study].about}) on the same text, for "
+            f"We pretrained models of size {listing(self.sizes, len(self.sizes))} in the ways "
+            f"{listing(self.compared, len(self.compared))} ({STUDIES[self.study].about}) on the "
+            "same text, for "
             f"{steps} sequences of "
             f"{plural(self.sequence_length, 'piece')} with "
             f"{plural(len(self.pretraining_seeds), 'seed')}, masking "
             f"{100 * self.mask_rate:.0f} % of the pieces in masked models that have no rate of "
             f"their own. We adapted each to {tasks} {self.adapted(self.method)}. "
             f"{self.training_in_prose([self.method])} Differences are tested by a paired "
-            "bootstrap over texts and seeds, with Holm's correction over all comparisons in the "
-            "findings."
+            f"bootstrap over texts and seeds, {_CORRECTED}"
         )
 
 
@@ -547,7 +554,8 @@ PRETRAINING_TABLES = {
     "table": Table(
         "Deciding metric of each arm, size and task: means over seeds, 95 % bootstrap intervals "
         "over texts and seeds. delta: difference to the first arm of the same size, with its "
-        "interval and an uncorrected paired p-value; empty for that arm itself. parameters: of "
+        "interval and an uncorrected paired p-value (0.002 is the smallest that the bootstrap can "
+        "give); empty for that arm itself. parameters: of "
         "the pretrained model, language-model head included.",
         ("arm", "size", "task", "metric"),
         ("parameters",),

@@ -163,7 +163,8 @@ HEADS = Lesson(
             ),
         ),
         Step(
-            page="heads", outlined=_FINDINGS, address=_result("heads-mini-bert"),
+            page="heads", outlined=_FINDINGS,
+            address={**_result("heads-mini-bert"), "head": "2.3"},
             says="Head 2.3 finds the governor of an indirect object far more often than the best "
             "fixed offset does.",
             task=Task(
@@ -206,10 +207,12 @@ LAYERS = Lesson(
         Step(
             page="probing", outlined=_FINDINGS, address=_result("edge-probing-mini-bert"),
             says="Each task has baselines: the most frequent label, static vectors, and the "
-            "same model with random weights. Only what lies above all of them is knowledge.",
+            "same model with random weights. Only what lies above all of them, beyond the "
+            "intervals, is knowledge.",
             task=Task(
                 asks="Which task is not known above the best baseline?", answers=["coreference"],
                 choices=["POS", "constituents", "coreference", "roles"],
+                hint="The first finding names it.",
             ),
         ),
         Step(
@@ -230,6 +233,7 @@ LAYERS = Lesson(
             task=Task(
                 asks="Which words are final earlier?", answers=["function words"],
                 choices=["function words", "content words"],
+                hint="The finding on function words compares their mean layers.",
             ),
         ),
     ],
@@ -247,6 +251,7 @@ TUNING = Lesson(
             task=Task(
                 asks="Which task does fine-tuning help?", answers=["sentiment"],
                 choices=["sentiment", "entities", "both", "neither"],
+                hint="The first finding says it.",
             ),
         ),
         Step(

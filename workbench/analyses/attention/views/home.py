@@ -92,8 +92,9 @@ def draw(ref: str, model: "Model", doc: "Doc", typed: str) -> None:
     some = f"{shown:,} of {every:,} heads; the page Attention has all"
     counted = some if shown < every else plural(every, "head")
     st.caption(
-        f"Each square is one head ({counted}): {names} are heads. In it, rows are words that look, "
-        "columns words that they look at. Click one to see it over the words."
+        f"Each square is one head ({counted}): {names} are heads. In it, rows are tokens that "
+        "look (pieces of words, and special tokens), columns tokens that they look at. Click one "
+        "to open it."
     )
     if maps.cut:
         st.caption(plain(maps.cut_note))
