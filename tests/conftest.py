@@ -17,7 +17,8 @@ from xdist.workermanage import WorkerController
 
 from tests import not_tested, warm
 from workbench.runs import launch, run, subruns
-from workbench.runs.processes import forked_call, starter
+from workbench.runs.interactive import background
+from workbench.runs.processes import device_queue, forked_call, starter
 
 # Before anything imports torch or a tokenizer: two cores must serve every process.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -42,7 +43,7 @@ CHROMIUM = [
 ]  # fmt: skip
 
 # The same examples each time, and no deadline: a check must not fail for a busy machine.
-settings.register_profile("same", derandomize=True, deadline=None, max_examples=30)
+settings.register_profile("same", derandomize=True, deadline=None, max_examples=15)
 settings.register_profile("search", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
@@ -175,6 +176,8 @@ def _workers_are_forked() -> Iterator[None]:
         warm.fork_workers(patch)
         patch.setattr(launch, "EVERY", 0.02)  # such a run takes less than the pause between looks
         patch.setattr(subruns, "EVERY", 0.02)
+        patch.setattr(device_queue, "EVERY", 0.02)
+        patch.setattr(background, "EVERY", 0.02)
         yield
 
 

@@ -44,6 +44,20 @@ LONG = {
     "workbench.analyses.patching.patch.patch", "workbench.analyses.words.neighbours.neighbours",
     "workbench.analyses.lenses.contributions.contributions",
     "workbench.analyses.steering.steer.Steered", "workbench.runs.exported_model.ExportedModel",
+    "workbench.analyses.attribution.faithfulness.Faithfulness",
+    "workbench.analyses.attention.capture.AttentionMaps",
+    "workbench.analyses.predictions.results.SideBySide",
+    "workbench.analyses.predictions.results.Labelled",
+    "workbench.analyses.predictions.results.Generated",
+    "workbench.analyses.predictions.generate.summarise",
+    "workbench.analyses.predictions.generate.answer",
+    "workbench.analyses.words.occurrences.occurrences",
+    "workbench.analyses.words.occurrences.Occurrences",
+    "workbench.analyses.words.nearest.Rows", "workbench.engine.activation_store.Store",
+    "workbench.runs.list_runs", "workbench.analyses.predictions.results.TopChoices",
+    "workbench.export_model",
+    "workbench.analyses.words.tokenizations.tokenizations",
+    "workbench.analyses.words.tokenizations.TokenizationSteps",
 }  # fmt: skip
 MOST = 50  # names, so that one can read the list
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS

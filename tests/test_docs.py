@@ -14,7 +14,7 @@ LONG = {
     for page in (
         "analyses/compress.md", "analyses/contributions.md", "analyses/lens.md",
         "analyses/neighbours.md", "analyses/patching.md", "analyses/predict.md",
-        "analyses/retrieve.md",
+        "analyses/retrieve.md", "how-to/ci.md", "reports.md",
         "analyses/tokenization.md", "guides/predictions.md", "guides/words.md",
         "how-to/edits.md", "how-to/notebook.md", "how-to/own-model.md",
         "how-to/runs.md", "how-to/states.md",

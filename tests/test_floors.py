@@ -35,6 +35,9 @@ FOR_FIGURES = ("plotly", "workbench.drawing")
 FOR_COMMANDS = ("typer", "rich", "workbench.cli")
 
 
+BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")  # of a statement
+
+
 def imported(file: Path, for_types: bool = True, later: bool = True) -> set[str]:
     """Every module a file imports: also for types alone, and later, when a function is called."""
     return {
@@ -55,10 +58,8 @@ def _imports(file: Path) -> list[tuple[str, bool, bool]]:
             for_types = for_types or node.test.id == "TYPE_CHECKING"
         later = later or isinstance(node, ast.FunctionDef)
         nodes += [
-            (child, for_types, later)
-            for child in ast.iter_child_nodes(node)
-            if not isinstance(child, ast.expr)  # nothing in an expression imports
-        ]
+            (child, for_types, later) for name in BLOCKS for child in getattr(node, name, ())
+        ]  # nothing in an expression imports
         names: set[str] = set()
         if isinstance(node, ast.Import):
             names = {alias.name for alias in node.names}

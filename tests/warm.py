@@ -186,11 +186,11 @@ def main() -> int | None:
 
 
 def _worker() -> int:
-    from workbench.runs import subruns, worker
+    from workbench.runs import launch, subruns, worker
     from workbench.runs.processes import device_queue
 
     fork_workers(pytest.MonkeyPatch())
-    subruns.EVERY = 0.02  # it hears sooner that the runs it asks for have ended
+    launch.EVERY = subruns.EVERY = 0.02  # it hears sooner that the runs it asks for have ended
     device_queue.EVERY = 0.02  # and that it is its turn
     sys.modules.pop("sitecustomize", None)
     with suppress(ImportError):

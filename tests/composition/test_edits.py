@@ -11,7 +11,10 @@ from tests.composition.test_matrix import EXPERIMENT_SETTINGS, corpus_of, home  
 from tests.night import mostly
 from workbench import WorkbenchError
 from workbench.models.net_parts import probe
+from workbench.runs import launch
+from workbench.runs.execute import open_inputs
 from workbench.runs.request import make_request
+from workbench.runs.subruns import in_process
 
 EDIT = "mini:bert@edit:1.mlp=0.5,3.2=0"
 EDIT_OF_HEAD = "mini:bert@edit:3.2=0"
@@ -27,10 +30,12 @@ def run(name: str, model: wb.Model | str, **more: Any) -> wb.Run:
     )  # fmt: skip
 
 
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("home", "undrawn")
 @pytest.mark.parametrize("name", mostly(TAKERS, "minimal-pairs"))
 def test_an_experiment_takes_a_model_with_an_edit(name: str) -> None:
-    found = run(name, EDIT)
+    corpus, settings = EXPERIMENT_SETTINGS[name]
+    asked = make_request(name, [EDIT], [corpus_of(corpus or PRIMER)], settings, device="cpu").spec
+    found = launch.start(asked, compute=in_process(open_inputs))
     again = wb.open_run(found.name)
     assert again.spec.models[0].name == again.spec.models[0].ref == EDIT
     assert again.findings == found.findings

@@ -14,6 +14,7 @@ import workbench as wb
 from tests.composition import two_heads
 from tests.composition.two_heads import FORMS, OF_CLASS, OF_PIECES
 from tests.night import mostly
+from workbench.analyses.pruning import curves
 
 EXPECTED = {"": (OF_CLASS, "class", "parity"), "language-model": (OF_PIECES, "masked", "masked")}
 
@@ -25,6 +26,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(autouse=True)
 def _home(tmp_path: Path, undrawn: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(curves, "TIMES", 1)  # measurements of time, which nothing here looks at
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
 

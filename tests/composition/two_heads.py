@@ -6,6 +6,7 @@ field that the language-model head reads. All other heads change nothing. In thr
 standard head of transformers, a head on a mix of layers, and either as an object or in a folder.
 """
 
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -79,12 +80,14 @@ def saved(form: str, folder: Path) -> str:
     return str(folder)
 
 
+@cache
 def texts(number: int = 24) -> Corpus:
     """Words, each repeated; a text's class is the bit that the classifier reads of its first."""
     planted = bert.build()
     index = list(planted.facts)
+    place = {piece: n for n, piece in enumerate(index)}
     known = [piece for piece in index if piece.isalpha() and planted.facts[piece].rank]
-    sides = [[piece for piece in known if index.index(piece) % 2 == side] for side in (0, 1)]
+    sides = [[piece for piece in known if place[piece] % 2 == side] for side in (0, 1)]
     docs = []
     for n in range(number):
         words = [sides[n % 2][n]] * REPEATS + [sides[n % 2][n + 40]] * REPEATS

@@ -7,7 +7,6 @@ from statistics import fmean, quantiles
 import numpy as np
 import pytest
 
-from tests.night import mostly
 from workbench.core.arrays import Floats
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.stats import interval_around
@@ -105,11 +104,9 @@ def test_units_of_one_cluster_have_an_interval_without_width() -> None:
         assert ends == pytest.approx((values.mean(), values.mean()))
 
 
-@pytest.mark.parametrize(
-    ("how", "samples"),
-    mostly([(how, number) for how in ("mean", "ratio") for number in (40, 80)],
-           ("mean", 40), ("ratio", 40)),
-)  # fmt: skip
+@pytest.mark.slow  # by day `test_intervals_are_those_of_clusters_drawn_in_a_plain_loop`
+@pytest.mark.parametrize("how", ["mean", "ratio"])
+@pytest.mark.parametrize("samples", [40, 80])
 def test_intervals_hold_the_true_mean_nearly_always_and_those_of_units_do_not(
     how: str, samples: int
 ) -> None:

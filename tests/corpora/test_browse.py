@@ -2,27 +2,30 @@
 
 from pathlib import Path
 
-from workbench.corpora import read
-from workbench.corpora.browse import PASSAGE, find, passage, sizes, stamp
+import pytest
+
+from workbench.corpora import browse, read
+from workbench.corpora.browse import find, passage, sizes, stamp
 
 
 def test_sizes_are_exact_or_say_that_there_is_more() -> None:
-    corpus = read("primer:size=300")
+    corpus = read("primer:size=100")
     whole = {size.split: size for size in sizes(corpus)}
-    assert whole["train"].docs == 300 and whole["train"].whole
+    assert whole["train"].docs == 100 and whole["train"].whole
     assert whole["dev"].words == sum(len(doc) for doc in corpus.docs("dev"))
-    part = {size.split: size for size in sizes(corpus, 100)}
-    assert part["train"].docs == 100 and not part["train"].whole
-    assert part["dev"].docs == 30 and part["dev"].whole
-    assert sizes(corpus, 300)[0].whole
+    part = {size.split: size for size in sizes(corpus, 40)}
+    assert part["train"].docs == 40 and not part["train"].whole
+    assert part["dev"].docs == 10 and part["dev"].whole
+    assert sizes(corpus, 100)[0].whole
     assert sizes(corpus, None) == sizes(corpus)
 
 
-def test_passages_follow_one_another() -> None:
-    corpus = read("primer:size=450")
+def test_passages_follow_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(browse, "PASSAGE", 20)
+    corpus = read("primer:size=45")
     texts = [doc.text for number in range(4) for doc in passage(corpus, "train", number)]
     assert texts == [doc.text for doc in corpus.docs("train")]
-    assert len(passage(corpus, "train", 0)) == PASSAGE
+    assert len(passage(corpus, "train", 0)) == 20
 
 
 def test_words_are_found_whole_and_phrases_as_they_stand() -> None:

@@ -17,7 +17,7 @@ from spacy.tokens import Doc
 
 from tests.corpora import grammar
 from workbench import WorkbenchError
-from workbench.corpora import read
+from workbench.corpora import primer, read
 from workbench.corpora.layers import Mention, layers, mentions, set_spans
 from workbench.corpora.primer import VERSION, VERSIONS, stories
 from workbench.corpora.primer import lexicon as lex
@@ -31,7 +31,7 @@ def docs(ref: str, split: str = "train", **options: str) -> list[Doc]:
 
 @pytest.fixture(scope="module")
 def sentences() -> list[Doc]:
-    return docs("primer:size=2000,seed=5")
+    return docs("primer:size=400,seed=6")
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +52,13 @@ def test_every_sentence_carries_every_layer(sentences: list[Doc]) -> None:
 def test_trees_have_one_root_no_cycles_and_no_crossing_arcs(
     sentences: list[Doc], whole_stories: list[Doc]
 ) -> None:
-    assert all_of(grammar.tree_faults, sentences[:200] + whole_stories) == []
+    assert all_of(grammar.tree_faults, sentences[:100] + whole_stories) == []
 
 
 def test_spans_of_all_layers_lie_in_the_text_and_are_phrases_of_the_tree(
     sentences: list[Doc], whole_stories: list[Doc]
 ) -> None:
-    assert all_of(grammar.phrase_faults, sentences[:200] + whole_stories) == []
+    assert all_of(grammar.phrase_faults, sentences[:100] + whole_stories) == []
 
 
 def test_the_judge_of_trees_is_not_blind(sentences: list[Doc]) -> None:
@@ -123,7 +123,7 @@ def test_there_are_reasons_to_learn_syntax(whole_stories: list[Doc]) -> None:
 
 def test_the_text_round_trips_through_a_tokenizer(sentences: list[Doc]) -> None:
     tokenizer = spacy.blank("en").tokenizer
-    for doc in sentences[:1000]:
+    for doc in sentences:
         assert [t.text for t in tokenizer(doc.text)] == [t.text for t in doc]
         assert doc.text[0].isupper() and doc.text[-1] in ".?"
 
@@ -161,8 +161,8 @@ def test_the_same_seed_gives_the_same_bytes_in_any_process(
     assert capsys.readouterr().out == other and len(other.strip()) == 64
 
 
-def test_word_frequencies_follow_zipf(sentences: list[Doc]) -> None:
-    counts = Counter(t.lower_ for doc in sentences for t in doc if t.is_alpha)
+def test_word_frequencies_follow_zipf(whole_stories: list[Doc]) -> None:
+    counts = Counter(t.lower_ for doc in whole_stories for t in doc if t.is_alpha)
     assert len(counts) >= 800
     frequencies = np.array(sorted(counts.values(), reverse=True)[:500], dtype=float)
     ranks = np.arange(1, len(frequencies) + 1)
@@ -176,15 +176,17 @@ def test_word_frequencies_follow_zipf(sentences: list[Doc]) -> None:
     assert fit > 0.95
 
 
-def test_names_are_rare_words(sentences: list[Doc]) -> None:
-    names = Counter(m.text for d in sentences for m in d.spans["entities"] if m.label_ == "PERSON")
+def test_names_are_rare_words(whole_stories: list[Doc]) -> None:
+    names = Counter(
+        m.text for d in whole_stories for m in d.spans["entities"] if m.label_ == "PERSON"
+    )
     assert len(names) > 100
     assert sum(count == 1 for count in names.values()) > 0.3 * len(names)
 
 
 def test_two_seeds_share_few_sentences() -> None:
     def texts(seed: int) -> set[str]:
-        return {s.text for story in islice(stories(seed), 500) for s in story}
+        return {s.text for story in islice(stories(seed), 250) for s in story}
 
     one, two = texts(1), texts(2)
     share = len(one & two) / len(one)
@@ -228,10 +230,11 @@ def test_generation_is_quick() -> None:
 
     Processor time, best of three pairs: other work on the machine is not the generator's doing.
     """
-    corpus = read("primer:size=400")
+    corpus = read("primer:size=200")
     known = list(corpus.docs("train"))
     generated, ratios = [], []
     for _ in range(3):
+        primer._begun.cache_clear()
         start = time.process_time()
         assert sum(1 for _ in corpus.docs("train")) == len(known)
         generated.append(time.process_time() - start)
@@ -264,7 +267,7 @@ def test_sentences_of_a_story_know_their_place() -> None:
 
 @cache
 def twins() -> list[tuple[Doc, Doc]]:
-    items = docs("primer/acceptability:size=1500,seed=3")
+    items = docs("primer/acceptability:size=750,seed=3")
     return list(zip(items[::2], items[1::2], strict=True))
 
 
@@ -280,12 +283,16 @@ def test_minimal_pairs_differ_in_one_error_that_the_grammar_detects() -> None:
         assert found == [phenomenon], (bad.text, grammar.complaints(bad))
         faults[phenomenon] += 1
     assert set(faults) == set(grammar.CHECKS)
-    assert min(faults.values()) > 100
+    assert min(faults.values()) > 50
 
 
 def test_both_texts_of_a_counterfactual_pair_are_right_and_differ_in_two_words() -> None:
     directions: Counter[tuple[str, str]] = Counter()
-    for doc in docs("primer/counterfactuals:size=1400,seed=3"):
+    for doc in docs("primer/counterfactuals:size=700,seed=3"):
+        if doc._.labels["phenomenon"].startswith("agreement"):
+            # else the verb of the wrong number would be right in one of the two contexts
+            numbers = {doc[m.start].morph.get("Number")[0] for m in mentions(doc, "predicted")}
+            assert numbers == {"Sing", "Plur"}, doc.text
         texts = [part.as_doc() for part in sorted(doc.spans["segments"], key=lambda s: s.start)]
         words = {m.label: m.start for m in mentions(doc, "predicted")}
         target, against = words["target"], words["against"] - len(texts[0])
@@ -304,20 +311,12 @@ def test_both_texts_of_a_counterfactual_pair_are_right_and_differ_in_two_words()
         directions[doc._.labels["phenomenon"], kind[0]] += 1
     for phenomenon in ("agreement", "agreement-phrase", "agreement-relative"):
         both = directions[phenomenon, "Sing"], directions[phenomenon, "Plur"]
-        assert min(both) > 70, both  # half of the pairs go the other way
+        assert min(both) > 35, both  # half of the pairs go the other way
     assert len({phenomenon for phenomenon, _ in directions}) == 7
 
 
-def test_a_counterfactual_pair_swaps_its_predicted_word_not_only_its_context() -> None:
-    """Else the verb of the wrong number would be right in one of the two contexts."""
-    for doc in docs("primer/counterfactuals:size=300,seed=3"):
-        if doc._.labels["phenomenon"].startswith("agreement"):
-            numbers = {doc[m.start].morph.get("Number")[0] for m in mentions(doc, "predicted")}
-            assert numbers == {"Sing", "Plur"}, doc.text
-
-
 def test_minimal_pairs_stay_in_one_split() -> None:
-    corpus = read("primer/acceptability:size=1001,seed=3")
+    corpus = read("primer/acceptability:size=301,seed=3")
     for split in corpus.splits:
         items = list(corpus.docs(split))
         pairs = [doc._.labels["pair"] for doc in items]
@@ -347,9 +346,9 @@ def parts(doc: Doc) -> tuple[grammar.Facts, grammar.Facts]:
 
 
 def test_entailment_labels_are_what_the_trees_say() -> None:
-    items = docs("primer/entailment:size=800,seed=4")
+    items = docs("primer/entailment:size=400,seed=4")
     labels = Counter(doc._.labels["entailment"] for doc in items)
-    assert min(labels.values()) > 200 and len(labels) == 3
+    assert min(labels.values()) > 100 and len(labels) == 3
     for doc in items:
         assert grammar.verdict(*parts(doc)) == doc._.labels["entailment"], doc.text
 
@@ -362,16 +361,16 @@ def test_paraphrases_say_the_same_and_the_others_do_not() -> None:
 
         return {(word(k), word(str(v)) if k == "verb" else v) for k, v in facts.items()}
 
-    items = docs("primer/paraphrase:size=600,seed=4")
+    items = docs("primer/paraphrase:size=300,seed=4")
     labels = Counter(doc._.labels["paraphrase"] for doc in items)
-    assert min(labels.values()) > 200
+    assert min(labels.values()) > 100
     for doc in items:
         first, second = map(canonical, parts(doc))
         assert (first == second) == (doc._.labels["paraphrase"] == "paraphrase"), doc.text
 
 
 def test_relatedness_runs_from_nothing_to_all() -> None:
-    items = docs("primer/relatedness:size=600,seed=4")
+    items = docs("primer/relatedness:size=300,seed=4")
     scores = [doc._.labels["relatedness"] for doc in items]
     assert min(scores) == 0.0 and max(scores) == 5.0
     assert all(isinstance(score, float) and 0 <= score <= 5 for score in scores)
@@ -386,9 +385,9 @@ def test_relatedness_runs_from_nothing_to_all() -> None:
 def test_sentiment_is_the_sign_of_the_judgement() -> None:
     good = {*lex.GOOD, "love", "enjoy", "like", "admire"}
     bad = {*lex.BAD, "hate", "dislike", "detest", "loathe"}
-    items = docs("primer/sentiment:size=600,seed=4")
+    items = docs("primer/sentiment:size=300,seed=4")
     labels = Counter(doc._.labels["sentiment"] for doc in items)
-    assert min(labels.values()) > 240
+    assert min(labels.values()) > 120
     for doc in items:
         signs = set()
         for token in doc:

@@ -181,7 +181,7 @@ def _probing(home: Path) -> tuple[Any, list[Probe], Any, Any]:
     return bank, probes, *(data.take(examples.of(part)) for part in ("train", "dev"))
 
 
-def test_convex_probes_wait_a_few_times_a_step(
+def test_convex_probes_wait_a_few_times_a_step_and_edge_probes_never(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with card() as here:
@@ -192,11 +192,6 @@ def test_convex_probes_wait_a_few_times_a_step(
         logistic(bank, probes, learnt, dev)
         own = waited(here)
         assert sum(own.values()) <= 3 * len(steps), own.most_common(5)
-
-
-def test_edge_probes_wait_for_nothing_in_a_step(tmp_path: Path) -> None:
-    with card() as here:
-        bank, probes, learnt, dev = _probing(tmp_path)
         spent = []
         for batch in (16, 64):  # four times as many steps in each epoch
             schedule = Schedule(learning_rate=3e-3, batch_size=batch, epochs=3, patience=9, steps=1)
@@ -427,7 +422,7 @@ FAMILIES = ("bert", "roberta", "distilbert", "albert", "electra", "gpt2", "llama
             "t5", "bart", "xlnet", "openai-gpt", "bloom", "deberta-v2", "gpt-neox")  # fmt: skip
 
 
-@pytest.mark.parametrize("name", mostly(FAMILIES, "bert", "gpt2", "xlnet", "deberta-v2", "bloom"))
+@pytest.mark.parametrize("name", mostly(FAMILIES, "bert", "xlnet", "bloom"))
 def test_every_family_keeps_to_its_device(name: str, tmp_path: Path) -> None:
     """With taps and gates; a tensor made on the host in between is an error, as on a GPU."""
     place, plain = make(name, tmp_path), shared(name)
@@ -455,6 +450,7 @@ def _answers(model: Any, text: Any) -> tuple[Sequence[Tensor], Sequence[Tensor]]
     return states, [torch.cat(each) for each in capture.maps.values()]
 
 
+@pytest.mark.slow  # by day `test_a_step_of_learning_is_halved_and_learns_the_same`
 def test_a_fine_tuning_is_halved_and_learns_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undrawn: None
 ) -> None:

@@ -73,7 +73,10 @@ def test_wrong_bytes_never_get_a_name(entry: Entry, server: Server, wrong: bytes
     assert names(entry.folder) == [".fetched.json", ".lock", "config.json"]
 
 
-def test_an_interrupted_download_is_retried_within_a_call(entry: Entry, server: Server) -> None:
+def test_an_interrupted_download_is_retried_within_a_call(
+    entry: Entry, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workbench.fetch.PAUSES", (0.01, 0.01))
     server.cut_after = [2, 300_000]
     assert (fetch("something") / "model.safetensors").read_bytes() == FILES["model.safetensors"]
     assert len([path for path, _ in server.requests if path.endswith("model.safetensors")]) == 2

@@ -93,7 +93,6 @@ MODELS = {
         [(name, *size) for name in MODELS for size in ((1, 60), (3, 128))],
         ("bert", 3, 128),
         ("gpt2", 1, 60),
-        ("bart", 1, 60),
     ),
 )
 def test_spans_of_a_passage_in_windows(name: str, copies: int, longest: int) -> None:

@@ -11,6 +11,8 @@ from tests.judges.maps import by_words, plain_maps
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
 from workbench import Corpus
 
+pytestmark = pytest.mark.slow  # by day tests/analyses/attention/test_averages.py has a slow loop
+
 FARTHEST = 5
 TAGS = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()
 
@@ -67,7 +69,6 @@ def test_averages_of_an_odd_model() -> None:
     judge(odd_model(corpus), corpus, 4)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["odd", "twin", "mini:bert", "mini:gpt"])
 def test_averages(name: str) -> None:
     corpus = odd_corpus({"test": 40})

@@ -84,7 +84,8 @@ def test_an_odd_encoder() -> None:
     judge(odd_model(corpus), corpus, items, ODD)
 
 
-@pytest.mark.parametrize("name", ["gpt", pytest.param("bert", marks=pytest.mark.slow), "t5"])
+@pytest.mark.slow  # by day loops over passes in `tests/models/test_likelihood.py`
+@pytest.mark.parametrize("name", ["gpt", "bert", "t5"])
 def test_built_in_models(name: str) -> None:
     model, corpus, items = built_in(name)
     judge(model, corpus, items, TEXTS[name])

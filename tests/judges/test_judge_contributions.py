@@ -18,6 +18,8 @@ from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
 from tests.judges.resampled import resampled
 from tests.night import mostly
 
+pytestmark = pytest.mark.slow  # by day tests/analyses/lenses/test_contributions.py sums by hand
+
 PERMUTATIONS = 59
 Vectors = dict[tuple[str, str, int, int], Tensor]  # by part, kind, layer and head: [width]
 

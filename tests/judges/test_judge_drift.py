@@ -17,6 +17,8 @@ import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
 from workbench.models.huggingface import HuggingFace
 
+pytestmark = pytest.mark.slow  # by day tests/analyses/transfer/test_drift.py moves weights by hand
+
 SIZES = {"train": 5, "dev": 5, "test": 14}
 
 
@@ -119,14 +121,12 @@ def test_an_odd_model_and_itself_moved() -> None:
     judge(model, perturbed(model, 0.2), corpus, list(corpus.docs("test")))
 
 
-@pytest.mark.slow
 def test_an_odd_model_and_its_twin() -> None:
     corpus = odd_corpus({**SIZES, "test": 40}, 1)
     model = odd_model(corpus)
     judge(model, odd_twin(model, 5), corpus, list(corpus.docs("test")))
 
 
-@pytest.mark.slow
 def test_forgetting_is_the_difference_of_plain_language_model_losses() -> None:
     """Of GPT: nats of every piece from those before it, the first from the start token if any."""
     before, corpus = wb.load("mini:gpt"), wb.read("primer")

@@ -12,7 +12,6 @@ import torch
 import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model, run_here
 from tests.models import headed
-from tests.night import mostly
 from workbench import Corpus
 from workbench.models.scoring.prompts import Demonstration, PromptDesign, label_probabilities
 
@@ -98,7 +97,8 @@ def test_a_decoder_of_another_shape() -> None:
     judge(model, {"a": "dog", "b": "old boats", "c": "letter"}, ["Ann sees a dog.", "Ben sang."])
 
 
-@pytest.mark.parametrize("name", mostly(["gpt", "bert", "t5"], "t5"))
+@pytest.mark.slow  # by day an odd encoder and a decoder of another shape
+@pytest.mark.parametrize("name", ["gpt", "bert", "t5"])
 def test_built_in_models(name: str) -> None:
     model = wb.load(f"mini:{name}", device="cpu")
     judge(model, {"a": "old", "b": "happy"}, ["Ben runs.", "She was in the house."])

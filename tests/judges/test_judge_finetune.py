@@ -19,6 +19,8 @@ import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
 from workbench.models.huggingface import HuggingFace
 
+pytestmark = pytest.mark.slow  # by day tests/analyses/transfer learns planted tasks
+
 STRONG = 1000.0  # a ridge under which the mix stays the plain mean
 
 
@@ -88,7 +90,6 @@ def test_tags_on_an_odd_model_are_those_of_logistic_regression() -> None:
     assert own >= plain - 0.01 and alike > 0.95
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("twin", [False, True])
 def test_tags_of_more_sentences_are_too(twin: bool) -> None:
     for seed in range(3):
@@ -108,7 +109,6 @@ def whole(words: np.ndarray, doc: Doc) -> np.ndarray:
     return np.concatenate([first, second, np.abs(first - second), first * second])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bert", "gpt"])
 @pytest.mark.parametrize("task", ["sentiment", "entailment", "paraphrase"])
 def test_texts_on_the_built_in_models_are_within_two_points(name: str, task: str) -> None:
@@ -142,7 +142,6 @@ def wb_corpus(name: str, docs: list[list[Doc]]) -> Any:
     return Corpus(name, {split: (lambda own=own: iter(own)) for split, own in parts.items()})
 
 
-@pytest.mark.slow  # by day `tests/analyses/transfer/test_metrics.py`
 @pytest.mark.parametrize("task", ["entailment", "relatedness"])
 def test_metrics_are_those_of_scikit_learn_and_scipy(task: str) -> None:
     result = run_here(
@@ -166,7 +165,6 @@ def test_metrics_are_those_of_scikit_learn_and_scipy(task: str) -> None:
         assert scores[metric] == pytest.approx(value, abs=0.02 if task == "relatedness" else 1e-9)
 
 
-@pytest.mark.slow
 def test_fine_tuning_is_within_seed_noise_of_a_plain_loop() -> None:
     """AdamW over all weights, a linear layer on the mean of the last layer's words."""
     model, corpus = wb.load("mini:bert"), wb.read("primer/sentiment")

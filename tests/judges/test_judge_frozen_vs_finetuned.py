@@ -12,7 +12,7 @@ import workbench as wb
 from tests.judges.in_process import Asking, run
 from workbench import Result
 
-SIZES = {"max_train": 30, "max_dev": 15, "max_test": 80}
+SIZES = {"max_train": 16, "max_dev": 8, "max_test": 80}
 DRAWS = 4000
 
 

@@ -106,6 +106,7 @@ def test_probability_and_penalty_are_those_of_the_distribution() -> None:
         assert stats.ks_2samp(own.flatten().numpy(), theirs.flatten().numpy()).pvalue > 0.99
 
 
+@pytest.mark.slow  # by day `tests/models/test_removal.py` has closed gates
 def test_the_smaller_model_is_the_model_with_zeroed_output_maps() -> None:
     corpus = wb.read("primer:size=200")
     found = judged(wb.load("mini:gpt"), corpus, 6, steps=4, lambdas=[0.1], budgets=[0.5])

@@ -16,6 +16,8 @@ from tests.judges.maps import Given, by_words, plain_maps
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
 from workbench import Corpus
 
+pytestmark = pytest.mark.slow  # by day tests/analyses/heads/test_reference.py counts as well
+
 RESIDUAL = 0.2  # higher than the default, so that the convention matters
 FREQUENT = 30
 OFFSETS = range(-8, 9)
@@ -166,7 +168,6 @@ def test_scores_of_an_odd_model() -> None:
     judge(odd_model(corpus), corpus, 6)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["odd", "twin", "mini:bert", "mini:gpt"])
 def test_scores(name: str) -> None:
     corpus = odd_corpus({"test": 60})

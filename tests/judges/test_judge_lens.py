@@ -23,6 +23,8 @@ from tests.judges.plain import Text, hidden_with, text_of
 from tests.judges.resampled import resampled
 from workbench import Corpus
 
+pytestmark = pytest.mark.slow  # by day tests/analyses/lenses has measures by hand
+
 EVERY = 100_000  # words: more than there are
 CLOSED = {"ADP", "AUX", "CCONJ", "DET", "NUM", "PART", "PRON", "SCONJ"}
 OPEN = {"ADJ", "ADV", "INTJ", "NOUN", "PROPN", "VERB"}
@@ -325,7 +327,6 @@ def test_a_small_case() -> None:
     assert judge(wb.load("mini:bert", "cpu"), wb.read("primer"), 8, 0) < 1e-3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mini:bert", "mini:gpt", "mini:t5"])
 def test_the_minis(name: str) -> None:
     apart = judge(wb.load(name, "cpu"), wb.read("primer"), 40, 3)
@@ -333,7 +334,6 @@ def test_the_minis(name: str) -> None:
     assert apart < 1e-3
 
 
-@pytest.mark.slow
 def test_the_odd_model_and_its_twin() -> None:
     corpus = odd_corpus()
     model = odd_model(corpus)

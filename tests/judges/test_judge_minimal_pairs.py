@@ -14,6 +14,8 @@ from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
 from tests.judges.plain import causal_nats, pseudo_nats, text_of
 from workbench import Corpus
 
+pytestmark = pytest.mark.slow  # by day tests/analyses/basics/test_pairs.py
+
 Twins = list[tuple[Doc, Doc, str]]
 
 
@@ -138,7 +140,6 @@ def test_a_small_case() -> None:
     assert judge(wb.load("mini:gpt", "cpu"), *primer(10), "within-word") < 1e-3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["within-word", "original"])
 @pytest.mark.parametrize("name", ["mini:bert", "mini:gpt", "mini:t5"])
 def test_the_minis(name: str, scheme: str) -> None:
@@ -147,7 +148,6 @@ def test_the_minis(name: str, scheme: str) -> None:
     assert apart < 1e-3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["within-word", "original"])
 def test_the_odd_model_and_its_twin(scheme: str) -> None:
     corpus, pairs = odd(30)

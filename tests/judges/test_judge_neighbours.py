@@ -373,6 +373,7 @@ def judge_examples(examples: Any, own: Layers, words: list[Word]) -> None:
         assert rows["rank"].tolist() == [*range(1, len(rows) + 1)]
 
 
+@pytest.mark.slow  # by day `tests/analyses/words/test_neighbours_corpus.py` plants senses
 def test_a_small_case() -> None:
     assert judge(wb.load("mini:bert", "cpu"), wb.read("primer"), 8) < 1e-3
 

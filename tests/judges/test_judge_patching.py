@@ -24,6 +24,8 @@ from tests.judges.plain import hidden_with, text_of
 from workbench import Corpus
 from workbench.corpora.layers import Mention, set_spans
 
+pytestmark = pytest.mark.slow  # by day tests/analyses/patching finds planted circuits
+
 EVERY = 10_000
 Key = tuple[str, str, str, int, Any]  # what, stack, kind, layer, place or head
 Site = tuple[str, str, str, int]
@@ -399,13 +401,11 @@ def test_tables_of_a_decoder_are_those_by_hooks() -> None:
     judge(wb.load("mini:gpt", device="cpu"), primer(), 5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "limit"), [*product(("mini:gpt", "mini:bert", "mini:t5"), (35,))])
 def test_tables_of_the_built_in_models_are_those_by_hooks(name: str, limit: int) -> None:
     judge(wb.load(name, device="cpu"), primer(), limit)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("random", [False, True])
 def test_tables_of_an_odd_model_and_of_its_twin_are_those_by_hooks(random: bool) -> None:
     """Texts of two words and of sixty, the predicted word before or after the exchanged one."""

@@ -11,6 +11,8 @@ from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
 from tests.judges.plain import causal_nats, pseudo_nats, text_of
 from workbench import Corpus
 
+pytestmark = pytest.mark.slow  # by day tests/analyses/basics/test_profile.py
+
 
 def judge(model: Any, corpus: Corpus, limit: int) -> dict[str, tuple[float, float]]:
     """Each measure from the experiment, and from its definition."""
@@ -62,13 +64,11 @@ def test_a_small_case() -> None:
         agrees(wb.load(name, "cpu"), wb.read("primer:size=200"), 8)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mini:bert", "mini:gpt"])
 def test_the_minis(name: str) -> None:
     agrees(wb.load(name, "cpu"), wb.read("primer"), 100)
 
 
-@pytest.mark.slow
 def test_the_odd_model_and_its_twin() -> None:
     corpus = odd_corpus()
     model = odd_model(corpus)

@@ -12,15 +12,16 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from tests.analyses.smaller_model.test_recipe import CLASSES, SMALL, classifier, corpus_of
 from tests.judges.odd import Quiet
-from tests.night import mostly
 from workbench.analyses.smaller_model import recipe
 from workbench.analyses.smaller_model.experiments import SMALLER_MODEL, SmallerModel
 from workbench.experiment import Inputs
 
+pytestmark = pytest.mark.slow  # by day tests/analyses/smaller_model defines shares
+
 KINDS = {"gpt2": "GPT2ForSequenceClassification", "llama": "LlamaForSequenceClassification"}
 
 
-@pytest.mark.parametrize("family", mostly(KINDS, "gpt2"))
+@pytest.mark.parametrize("family", KINDS)
 def test_the_share_that_is_kept(
     family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,9 +15,7 @@ import workbench as wb
 from tests.judges.odd import run_here
 from tests.night import mostly
 from workbench.analyses.steering import erasure_corpus, steering_corpus
-from workbench.analyses.steering.experiments import Steering
 from workbench.analyses.steering.moved import random_directions
-from workbench.experiment import Inputs
 
 PAIRS = "primer/counterfactuals:size=3000"
 SMALL = {"max_words": 1, "max_texts": 16, "random_directions": 20}
@@ -111,6 +109,13 @@ class ByHand:
         return state, found[0] if len(given) == 1 else found
 
 
+def noting(patch: pytest.MonkeyPatch, module: Any, name: str) -> list[Any]:
+    """What a function of this module will have returned."""
+    function, found = getattr(module, name), list[Any]()
+    patch.setattr(module, name, lambda *given: (found.append(function(*given)), found[-1])[1])
+    return found
+
+
 def by_hand(model: Any, prediction: Any) -> Any:
     return (ByHand if model.family == "elmo" else Hooked)(model, prediction)
 
@@ -120,12 +125,14 @@ MODELS = ("mini:bert", "mini:gpt", "mini:elmo")
 
 # by day `test_judge_states.py` reads the changed states of ELMo by hand
 @pytest.mark.parametrize("name", mostly(MODELS, "mini:bert"))
-def test_the_difference_moves_as_much_as_hooks_say(name: str) -> None:
+def test_the_difference_moves_as_much_as_hooks_say(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model, corpus = wb.load(name, device="cpu"), wb.read(PAIRS)
+    pairs = noting(monkeypatch, steering_corpus, "word_pairs")
     result = run_here("steering", model, corpus, **SMALL)
     table, stored = result.tables["directions"], torch.from_numpy(result.arrays["directions"])
-    inputs = Inputs((model,), (corpus,), split="test")
-    (group, *_), n_untested = steering_corpus.word_pairs(model, inputs, Steering(**SMALL))
+    (((group, *_), n_untested),) = pairs
     untested = f"{n_untested} further pairs of words were not tested"
     assert n_untested > 1 and any(untested in each.text for each in result.caveats)
     fitted = group.fitted(0)
@@ -170,13 +177,12 @@ def test_the_difference_moves_as_much_as_hooks_say(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", mostly(MODELS, "mini:gpt"))
-def test_erasing_costs_as_much_as_hooks_say(name: str) -> None:
+def test_erasing_costs_as_much_as_hooks_say(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, corpus = wb.load(name, device="cpu"), wb.read("primer:size=1000")
-    settings: dict[str, Any] = {"max_words": 60, "max_predictions": 10, "random_directions": 20}
+    settings: dict[str, Any] = {"max_words": 60, "max_predictions": 6, "random_directions": 20}
+    samples = noting(monkeypatch, erasure_corpus, "sampled")
     table = run_here("erasure", model, corpus, **settings).tables["layers"]
-    docs = list(corpus.docs("test"))  # all that a run reads by default
-    sizes = settings["max_words"], settings["max_predictions"]
-    sample = erasure_corpus.sampled(model, docs, "pos", sizes, 0)
+    (sample,) = samples
     layer = n_layers(model) - 1
     fit = torch.stack([by_hand(model, w.prediction).run(layer)[0] for w in sample.fit]).double()
     labels = [word.label for word in sample.fit]

@@ -79,7 +79,8 @@ CASES = [(name, architecture, n) for name, architecture in MODELS.items() for n 
 
 
 @pytest.mark.parametrize(
-    ("name", "architecture", "number"), mostly(CASES, ("mini:t5", "", 6), ("mini:gpt", "", 1))
+    ("name", "architecture", "number"),
+    mostly(CASES, ("bart", MODELS["bart"], 6), ("mini:gpt", "", 1)),
 )
 def test_texts_scores_and_attention(name: str, architecture: str, number: int) -> None:
     from rouge_score.rouge_scorer import RougeScorer

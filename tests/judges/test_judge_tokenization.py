@@ -14,6 +14,8 @@ from tests.judges.plain import text_of
 from tests.judges.resampled import resampled
 from workbench import Corpus
 
+pytestmark = pytest.mark.slow  # by day tests/analyses/words counts by hand
+
 CLOSED = {"ADP", "AUX", "CCONJ", "DET", "NUM", "PART", "PRON", "SCONJ"}
 OPEN = {"ADJ", "ADV", "INTJ", "NOUN", "PROPN", "VERB"}
 MEASURES = ("fertility", "whole", "unknown", "pieces_per_character")
@@ -215,7 +217,6 @@ def test_a_small_case() -> None:
     judge(models, wb.read("primer"), 25)
 
 
-@pytest.mark.slow
 def test_the_minis_and_the_odd_model() -> None:
     models = [wb.load(name, "cpu") for name in ("mini:gpt", "mini:bert", "mini:elmo")]
     judge(models, wb.read("primer"), 400)

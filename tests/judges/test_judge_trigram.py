@@ -11,6 +11,8 @@ from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
 from tests.judges.plain import causal_nats, pseudo_nats, text_of
 from workbench import Corpus
 
+pytestmark = pytest.mark.slow  # by day tests/analyses/basics/test_trigram.py multiplies by hand
+
 DISCOUNT = 0.75
 Row = list[Any]
 
@@ -115,13 +117,11 @@ def test_a_small_case() -> None:
         judge(wb.load(name, "cpu"), small(30, 2), 2)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mini:bert", "mini:gpt"])
 def test_the_minis(name: str) -> None:
     judge(wb.load(name, "cpu"), small(300, 40), 40)
 
 
-@pytest.mark.slow
 def test_the_odd_model_and_its_twin() -> None:
     corpus = odd_corpus()
     model = odd_model(corpus)

@@ -107,8 +107,10 @@ def judge(model: HuggingFace, corpus: Corpus) -> float:
     biases = found.tables["bias"].set_index(["layer", "lens"])
     counts = torch.ones(len(mean), dtype=torch.float64)
     for doc in corpus.docs("train", SMALL["max_train"]):
-        for _, gold in read(net, tokenizer, doc):
-            counts[gold] += 1
+        text = text_of(tokenizer, doc)
+        for place in text.inside:
+            if place > 0:
+                counts[text.ids[place]] += 1
     frequencies = (counts / counts.sum()).log()
     base = math.fsum(-float(frequencies[gold]) for _, gold in rows) / len(rows)
     apart = 0.0
@@ -147,8 +149,14 @@ def judge(model: HuggingFace, corpus: Corpus) -> float:
     return apart
 
 
+@pytest.mark.slow
 def test_a_mini() -> None:
     assert judge(wb.load("mini:gpt", "cpu"), primer()) < 1e-3
+
+
+def test_an_odd_model() -> None:
+    corpus = odd_corpus({"train": 20, "dev": 6, "test": 6}, longest=15)
+    assert judge(odd_gpt(corpus), corpus) < 1e-3
 
 
 @pytest.mark.slow

@@ -39,7 +39,6 @@ from tests.judges import (
     twins_tuned,
 )
 from tests.judges.twins_families import LATER, family_twin
-from tests.night import mostly
 from workbench import Corpus
 from workbench.core.head_names import ROLES
 from workbench.models.huggingface import HuggingFace
@@ -196,6 +195,7 @@ def test_twenty_random_twins_are_claimed_to_know_no_more_than_chance(experiment:
     assert not too_many(found)
 
 
+@pytest.mark.slow  # by day `test_of_many_that_do_nothing_hardly_any_is_called_sure`
 def test_one_random_twin_is_claimed_to_know_nothing() -> None:
     found = pooled("pruning: ablation", minis([1]))
     assert all(tried for tried, _, _ in found.values())
@@ -265,11 +265,9 @@ def once_read() -> Corpus:
 
 @pytest.mark.parametrize(
     ("family", "experiment"),
-    mostly(  # heads are a family's own; a probe reads states, of whatever family
-        [(family, experiment) for family in LATER for experiment in ("heads", "edge-probing")],
-        ("llama", "heads"),
-    ),
+    [(family, experiment) for family in LATER for experiment in ("heads", "edge-probing")],
 )
+@pytest.mark.slow  # by day `tests/analyses/heads/test_nulls.py`
 def test_one_random_twin_of_each_other_family_is_claimed_to_know_nothing(
     family: str, experiment: str
 ) -> None:

@@ -18,7 +18,7 @@ SIZE = Size(2, 64, 4, 600, 128, windows=(8,))  # Longformer sees four pieces on 
 
 @cache
 def _lines() -> list[str]:
-    return [doc.text for doc in wb.read("primer").docs("train", 1000)]
+    return [doc.text for doc in wb.read("primer:size=1000").docs("train", 600)]
 
 
 @cache

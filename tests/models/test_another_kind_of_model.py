@@ -150,7 +150,7 @@ def test_every_experiment_is_covered() -> None:
 TAKES = sorted(set(REQUESTS) - set(REFUSES))
 AT_NIGHT = {  # by day tests below fine-tune and probe such a model
     "frozen-vs-finetuned", "finetune", "edge-probing", "structural-probe", "description-length",
-    "neighbours",
+    "neighbours", "drift", "profile", "similarity",
 }  # fmt: skip
 
 

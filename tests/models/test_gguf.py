@@ -89,6 +89,9 @@ def interleaved(weights: np.ndarray, heads: int) -> np.ndarray:
     return halves.swapaxes(1, 2).reshape(rows, columns)
 
 
+WRITTEN: dict[tuple[int, Type], tuple[PreTrainedModel, bytes]] = {}  # of whole nets, kept alive
+
+
 def written(
     net: PreTrainedModel,
     path: Path,
@@ -96,7 +99,23 @@ def written(
     without: Collection[str] = (),
     added: dict[str, np.ndarray] | None = None,
 ) -> Path:
-    """Write a model as a GGUF file; matrices in the type given. Norms are always F32."""
+    """Write a model as a GGUF file, a whole one once; matrices in the type given."""
+    if without or added:
+        return newly_written(net, path, kind, without, added)
+    if (id(net), kind) not in WRITTEN:
+        WRITTEN[id(net), kind] = net, newly_written(net, path, kind).read_bytes()
+    path.write_bytes(WRITTEN[id(net), kind][1])
+    return path
+
+
+def newly_written(
+    net: PreTrainedModel,
+    path: Path,
+    kind: Type,
+    without: Collection[str] = (),
+    added: dict[str, np.ndarray] | None = None,
+) -> Path:
+    """Norms are always F32."""
     words = tokenizer("gpt2")
     architecture = net.config.model_type
     file = GGUFWriter(path, architecture)

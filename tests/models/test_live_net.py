@@ -41,7 +41,7 @@ TEXTS = ["the dog saw a cat and the cat saw a dog .", "a cat ran ."]
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def place(tmp_path: Path, undrawn: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
 
@@ -123,9 +123,7 @@ def test_its_heads_are_the_same_as_those_of_its_saved_folder(family: str, tmp_pa
 HALF = [(family, dtype) for family in FAMILIES for dtype in (torch.bfloat16, torch.float16)]
 
 
-@pytest.mark.parametrize(
-    ("family", "dtype"), mostly(HALF, ("bert", torch.bfloat16), ("gpt2", torch.float16))
-)
+@pytest.mark.parametrize(("family", "dtype"), mostly(HALF, ("gpt2", torch.float16)))
 def test_one_in_half_precision_is_the_same_as_its_saved_folder(
     family: str, dtype: torch.dtype, tmp_path: Path
 ) -> None:

@@ -181,7 +181,7 @@ def test_a_fine_tuning_in_bf16_adds_up_small_steps() -> None:
         model = wb.load("mini:gpt", "cpu", precision)
         assert isinstance(model, HuggingFace)
         before = _flat(model)
-        found = learn(model, eval_task_of(model), batch, range(16), Plan(30, rate=3e-5, texts=2))
+        found = learn(model, eval_task_of(model), batch, range(16), Plan(24, rate=3e-5, texts=2))
         assert np.isfinite(found.losses).all()
         assert {weight.dtype for weight in model.net.parameters()} == {model.net.dtype}
         moved[precision] = _flat(model) - before

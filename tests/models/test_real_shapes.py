@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,7 +18,6 @@ import torch
 import workbench as wb
 from tests.judges.odd import Quiet, run_here
 from tests.models import real_shapes
-from tests.night import mostly
 from workbench.experiment import Inputs
 from workbench.experiment.definition import EXPERIMENTS
 from workbench.models.huggingface import HuggingFace
@@ -98,10 +98,19 @@ def check(model: HuggingFace, name: str) -> None:
     assert peak() - before <= MEMORY
 
 
-CASES = [(shape, name) for shape in ("decoder", "encoder") for name in PASSES]
+@pytest.mark.parametrize("name", ["profile", "attention-averages"])
+def test_each_sentence_is_read_a_few_times(name: str) -> None:
+    """The same counted, on a small model: the rows that go through its first block."""
+    model: Any = wb.load("mini:gpt", device="cpu")
+    rows: list[int] = []
+    model.net.transformer.h[0].register_forward_pre_hook(lambda _, args: rows.append(len(args[0])))
+    run_here(name, model, wb.read("primer:size=200"), max_sentences=20)
+    assert 20 <= sum(rows) <= PASSES[name] * 20
 
 
-@pytest.mark.parametrize(("shape", "name"), mostly(CASES, ("decoder", "profile")))
+@pytest.mark.slow  # by day `test_each_sentence_is_read_a_few_times`
+@pytest.mark.parametrize("shape", ["decoder", "encoder"])
+@pytest.mark.parametrize("name", PASSES)
 def test_an_experiment_takes_few_passes(shapes: Shapes, shape: str, name: str) -> None:
     check(shapes(shape), name)
 

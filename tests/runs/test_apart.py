@@ -124,7 +124,7 @@ def test_what_takes_too_long_is_killed_with_all_it_started(
     slow.write_text(f"#!/bin/sh\nsleep 600 & echo $! $$ >{started}\nwait\n")
     slow.chmod(0o755)
     monkeypatch.setattr(isolated.sys, "executable", str(slow))
-    monkeypatch.setattr(isolated, "PATIENCE", 1.0)
+    monkeypatch.setattr(isolated, "PATIENCE", 0.6)
     in_a_new_process(monkeypatch)
     with pytest.raises(WorkbenchError, match="longer than 1 seconds"):
         look("mini:bert", "facts")

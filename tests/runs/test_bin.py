@@ -78,7 +78,7 @@ def test_only_what_has_been_there_long_enough_is_cleared_away(
 def test_killed_in_between(run: Run) -> None:
     """At every moment it is either a run or to be brought back, whole."""
     before = contents(run)
-    for number in range(0, 40, 6):
+    for number in range(0, 40, 10):
         child = os.fork()
         if not child:
             while True:

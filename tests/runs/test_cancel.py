@@ -68,7 +68,7 @@ def test_a_cancelled_run_goes_on_from_its_checkpoint(asking: Asking) -> None:
 
 def test_one_that_has_only_just_been_started(asking: Asking) -> None:
     """It has no number yet, or has not come to its signals: it ends all the same."""
-    for pause in (0, 0.02, 0.1):
+    for pause in (0, 0.05):
         run = start(asking(mood="numb"))
         time.sleep(pause)
         assert cancel(run).state == "cancelled"

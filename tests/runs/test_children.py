@@ -42,6 +42,7 @@ def either(request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("fresh_workers")
 
 
+@pytest.mark.slow  # by day `test_cancelling_a_sweep_ends_its_parts_and_no_other_run`
 @pytest.mark.usefixtures("either")
 def test_a_cancelled_sweep_leaves_no_process(place: Path) -> None:
     swept = {"seed": ["0", "1"]}
@@ -60,7 +61,7 @@ def test_a_run_outlives_a_killed_app_and_then_leaves_no_process(
     asking: Asking, place: Path
 ) -> None:
     """The app is a fork of this process that starts a run."""
-    asked = asking(steps=40, pause=0.02)
+    asked = asking(steps=20, pause=0.02)
     app = os.fork()
     if app == 0:
         start(asked)

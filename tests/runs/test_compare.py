@@ -1,6 +1,5 @@
 """Runs side by side: rows meet by their keys, and differences have their sign."""
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -84,14 +83,13 @@ def test_what_cannot_be_compared_is_said() -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_inputs_of_one_name_and_different_content_are_named_first(tmp_path: Path) -> None:
-    """Two files named own.txt: no other line of the comparison would tell them apart."""
+def test_inputs_of_one_name_and_different_content_are_named_first() -> None:
+    """Two corpora named own: no other line of the comparison would tell them apart."""
     runs = []
-    for folder in ("first", "second", "third"):
-        (tmp_path / folder).mkdir()
-        file = tmp_path / folder / "own.txt"
-        file.write_text("The cat sleeps.\n" * (1 if folder == "second" else 2))
-        runs.append(wb.run("describe", corpus=wb.read(file), device="cpu"))
+    for seed, times in enumerate((2, 1, 2)):
+        texts = wb.read(["The cat sleeps."] * times)
+        own = wb.Corpus("own", {"test": texts.docs})
+        runs.append(wb.run("describe", corpus=own, device="cpu", seed=seed))
     same, one, other = (compare(*pair).findings[0].claim for pair in (runs[::2], runs[:2], runs))
     assert "one name" not in same
     assert one == "A and B have different corpora of one name, own."

@@ -127,7 +127,7 @@ def test_progress_of_a_run_in_this_process_is_told_while_it_goes_on(
 
     def write(*what: Any) -> None:  # who follows the run looks before it goes on
         written(*what)
-        time.sleep(0.15)
+        time.sleep(0.06)
 
     monkeypatch.setattr(status, "write", write)
     seen: list[Any] = []
@@ -144,7 +144,7 @@ def test_progress_of_a_run_in_this_process_is_told_while_it_goes_on(
         with pytest.raises(RuntimeError, match="of the user's"):
             wb.run(cell, corpus=TEXTS, progress=tell)
         return
-    wb.run(cell, corpus=TEXTS, pause=0.01, progress=tell)
+    wb.run(cell, corpus=TEXTS, pause=0.005, progress=tell)
     assert {"running", "done"} <= {event.get("state") for event in seen}
     assert any(event["kind"] == "progress" and event["doing"] == "waiting" for event in seen)
 

@@ -36,7 +36,7 @@ from workbench.runs.processes import locks
 from workbench.runs.run import Run
 from workbench.runs.spec import Spec
 
-STEPS = {"steps": 24, "pause": 0.012, "rows": 200}
+STEPS = {"steps": 12, "pause": 0.012, "rows": 200}
 ASKER = """
 import pytest
 from tests import warm

@@ -21,7 +21,8 @@ from workbench.runs.builtin import builtin_runs
 from workbench.runs.run import Run
 
 RUNS = builtin_runs()
-each = pytest.mark.parametrize("run", RUNS, ids=lambda run: run.path.name)
+FIRST = {run.spec.experiment: run for run in reversed(RUNS)}  # by day one of each experiment
+each = pytest.mark.parametrize("run", mostly(RUNS, *FIRST.values()), ids=lambda run: run.path.name)
 FROM_ZERO = re.compile(r"\b(?:layers?|heads?|mlp) 0\b|\bheads? 0\.|\b\d+\.0 (?:and|to) head", re.I)
 WITH_DASH = re.compile(r"\bheads? \d+-\d+|\(\d+-\d+\)")
 HEAD = re.compile(r"\bhead (\d+\.\d+)(?![\d.]*\d)", re.I)
@@ -86,10 +87,9 @@ def test_the_head_that_a_finding_names_is_the_row_of_its_keys(run: Run) -> None:
         assert (finding.keys["layer"], finding.keys["head"]) in named, finding.claim
 
 
-# By day grids of heads, bars and curves.
+# By day grids of heads, bars and curves; of importance `test_each_cell_of_a_grid_of_heads_…`.
 BY_DAY = {
     "built-in/heads-mini-bert",
-    "built-in/head-importance-mini-bert",
     "built-in/tuned-lens-mini-bert",
     "built-in/patching-mini-gpt",
 }

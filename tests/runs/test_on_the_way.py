@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.runs.conftest import await_halt, done, finished, wait_until
+from tests.runs.conftest import await_halt, done, done_here, finished, wait_until
 from workbench.runs import launch, status
 from workbench.runs.request import make_request
 from workbench.runs.run import Run, all_runs
@@ -24,7 +24,7 @@ def parts_of(run: Run) -> list[Run]:
 
 @pytest.mark.parametrize("beside", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_each_is_a_run_that_is_never_computed_twice(beside: bool) -> None:
-    alone = done(make_request("steps", settings={"steps": 2}, seed=1).spec)
+    alone = done_here(make_request("steps", settings={"steps": 2}, seed=1).spec)
     run = done(question(times=2, beside=beside))
     (first,) = parts_of(run)
     assert first.spec.seed == 0, "the one of seed 1 was there before"
@@ -63,7 +63,7 @@ def test_cancelling_ends_what_is_under_way_and_resuming_goes_on() -> None:
 
 
 def test_a_killed_run_continues_when_started_again() -> None:
-    asked = question(steps=10, pause=0.03)
+    asked = question(steps=6, pause=0.03)
     run = launch.start(asked)
     wait_until(lambda: parts_of(run) and parts_of(run)[0].status.state == "running")
     os.kill(run.status.pid, signal.SIGKILL)

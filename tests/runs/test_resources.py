@@ -72,9 +72,9 @@ def test_the_threads_of_a_run_are_in_its_provenance(
     asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fork has the limit of the request, not that of the process it was forked from."""
-    for number in ("1", "2"):
-        monkeypatch.setenv("OMP_NUM_THREADS", number)
-        assert done(asking(int(number))).provenance["threads"] == int(number)
+    number = 1 if resources.n_threads() > 1 else 2
+    monkeypatch.setenv("OMP_NUM_THREADS", str(number))
+    assert done(asking()).provenance["threads"] == number
 
 
 def test_where_the_home_cannot_be_written_nothing_is_counted(

@@ -143,15 +143,6 @@ def test_settings_are_the_same_as_text_and_as_values(asking: Asking) -> None:
     assert text.name == values.name and text.settings["words"] == ["a", "b", "c", "d"]
 
 
-@pytest.mark.parametrize("seed", [7])
-def test_a_run_computed_again_is_the_same_to_the_byte(asking: Asking, seed: int) -> None:
-    first = done(asking(seed, rows=500))
-    before = contents(first)
-    remove(first)
-    again = done(asking(seed, rows=500))
-    assert contents(again) == before and len(before) == 3
-
-
 @pytest.mark.slow
 def test_a_forked_and_a_new_process_leave_the_same_bytes(
     model: Path, corpus: Path, request: pytest.FixtureRequest

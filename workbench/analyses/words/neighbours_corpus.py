@@ -503,22 +503,24 @@ def _examples(index: Occurrences, drawn: _Drawn, number: int, seed: int) -> pd.D
     sentences = index.table["sentence"].to_numpy()
     is_candidate = np.zeros(len(index), dtype=bool)
     is_candidate[drawn.candidates] = True
-    rows = []
+    listed = []
     for example, query in enumerate(list(dict.fromkeys(chosen))[:number]):
-        (about,) = index.described([query]).to_dict("records")
-        context = in_context(about["sentence"], about["start"], about["end"])
         allowed = is_candidate & (sentences != sentences[query])
         for stack, layers in index.stacks.items():
             for layer in range(len(layers)):
                 own = index.rows(stack, layer)
                 similarities, found = nearest(own, own.states[query], LISTED, allowed)
-                near = index.described(found).to_dict("records")
-                for rank, (row, value) in enumerate(zip(near, similarities, strict=True), 1):
-                    rows.append(
-                        (example, stack, layer, rank, about["form"], about["tag"], context,
-                         float(value), row["form"], row["tag"],
-                         in_context(row["sentence"], row["start"], row["end"]))
-                    )  # fmt: skip
+                near = zip(similarities.tolist(), found.tolist(), strict=True)
+                for rank, (value, neighbour) in enumerate(near, 1):
+                    listed.append((example, stack, layer, rank, query, value, neighbour))
+    told = list(dict.fromkeys(n for row in listed for n in (row[4], row[6])))
+    about = dict(zip(told, index.described(told).to_dict("records"), strict=True))
+    context = {n: in_context(w["sentence"], w["start"], w["end"]) for n, w in about.items()}
+    rows = [
+        (example, stack, layer, rank, about[query]["form"], about[query]["tag"], context[query],
+         value, about[other]["form"], about[other]["tag"], context[other])
+        for example, stack, layer, rank, query, value, other in listed
+    ]  # fmt: skip
     columns = [
         "example", "stack", "layer", "rank", "form", "tag", "context", "similarity", "neighbour",
         "neighbour_tag", "neighbour_context",

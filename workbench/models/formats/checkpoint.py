@@ -17,6 +17,7 @@ import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,6 +36,7 @@ from workbench.models.tokenization import require_fast
 
 MODULES = 1_000  # maximum number of layers, groups or experts; more is an error or an attack
 PARTS = 200_000  # maximum number of modules that a build may create
+KEPT = 2_000  # maximum number of weights of an outline that is kept in memory
 LABELS = 1_000_000  # maximum number of label names that transformers generates
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 CONFIG = 16 << 20  # maximum number of bytes of a config.json
@@ -122,8 +124,7 @@ def check_size(
     `weights` is the folder of the weight files; None where there are none to compare with. `width`
     is the number of bytes per parameter in memory.
     """
-    with torch.device("meta"), _few_modules(source):
-        net = opened(lambda: build(config), source)
+    net = _outline(build, config, source)
     parameters = sum(each.numel() for each in net.parameters())
     buffers = sum(each.numel() for each in net.buffers())
     stored = numbers_stored(weights) if weights is not None else None
@@ -145,6 +146,25 @@ def check_size(
             remedy="Check the sizes in config.json, or use a machine with more memory.",
         )
     return net
+
+
+def _outline(build: Callable[[PretrainedConfig], N], config: PretrainedConfig, source: str) -> N:
+    """The model on `meta`, where there are only shapes: built once of equal configs."""
+    text = opened(lambda: config.to_json_string(use_diff=False), source)
+    known: list[N] = _known(build, f"{type(config)} {text}")
+    if known:
+        return known[0]
+    with torch.device("meta"), _few_modules(source):
+        net = opened(lambda: build(config), source)
+    if sum(1 for _ in net.parameters()) <= KEPT:
+        known.append(net)
+    return net
+
+
+@lru_cache(maxsize=8)
+def _known(build: object, config: str) -> list[Any]:
+    """A place for the model of a config."""
+    return []
 
 
 @contextmanager
