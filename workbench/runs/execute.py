@@ -370,10 +370,7 @@ def _with_less_time(folder: Path, run_spec: spec.Spec) -> effort.Earlier | None:
             growth = done.provenance["growth"]
             if (other / TRAINED).exists() or growth["ended"] != "time":
                 continue
-            steps = tuple(
-                effort.Step(each["sizes"], each["seconds"], tuple(each["still_open"]))
-                for each in growth["steps"]
-            )
+            steps = tuple(effort.step_of(each) for each in growth["steps"])
             return effort.Earlier(steps, effort.stored_result(done))
         except (WorkbenchError, OSError, LookupError, TypeError):
             continue
