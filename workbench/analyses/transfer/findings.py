@@ -68,7 +68,8 @@ EFFICIENT = (
 KEYS = ("task", "model", "method", "metric")
 CELL = ("task", "model", "method", "head")
 MORE_SEEDS = "more seeds: one training of each shows no variation between trainings"
-MORE_TEXTS = "more scored texts (max_test): differences over 5 points are not excluded"
+SCORED = "more scored texts (a larger test split, or max_test where it is set)"
+MORE_TEXTS = f"{SCORED}: differences over 5 points are not excluded"
 
 
 def _fact(
@@ -340,7 +341,7 @@ def _against_lstm(tables: Tables, gains: Sequence[Gain]) -> Iterator[Finding]:
         measure=measure,
         unit="F1" if column else "",
         column=column,
-        decided_by=MORE_SEEDS if gains[0].seeds < 2 else "more scored texts (max_test)",
+        decided_by=MORE_SEEDS if gains[0].seeds < 2 else SCORED,
     )
 
 
@@ -480,8 +481,7 @@ def _score(row: Row, scores: pd.DataFrame) -> Finding:
         column="value",
         decided_by=MORE_SEEDS
         if seeds < 2
-        else "more scored texts (max_test): the interval includes the baseline and gains over 5 "
-        "points",
+        else f"{SCORED}: the interval includes the baseline and gains over 5 points",
         n=plural(seeds, "seed"),
     )
 
