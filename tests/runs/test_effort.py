@@ -1,5 +1,6 @@
 """Samples grow on a fixed schedule until findings are decided, and say what is left open."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -101,6 +102,46 @@ def test_what_a_step_has_encoded_is_there_for_the_next(tmp_path: Path) -> None:
 
     effort.grown(replace(COIN, run=run), Inputs(scratch=tmp_path), Coin(bias=0.55), Quiet())
     assert seen[:3] == [set(), {"activations-50"}, {"activations-50", "activations-200"}]
+
+
+def test_an_interrupted_step_goes_on_without_the_steps_before_it(tmp_path: Path) -> None:
+    """Not even where what is left of the time limit would no longer allow it to begin."""
+    computed: list[int] = []
+
+    def run(inputs: Inputs, settings: Coin, progress: Progress) -> wb.Result:
+        computed.append(settings.throws)
+        if computed == [50, 200]:
+            raise KeyboardInterrupt
+        return throw(inputs, settings, progress)
+
+    coin = replace(COIN, run=run)
+    with pytest.raises(KeyboardInterrupt):
+        effort.grown(coin, Inputs(scratch=tmp_path), Coin(bias=0.55), Quiet())
+    result, facts = effort.grown(coin, Inputs(scratch=tmp_path), Coin(bias=0.55), Quiet())
+    whole, growth = thrown(bias=0.55)
+    assert computed[:3] == [50, 200, 200] and result.tables["coin"].equals(whole.tables["coin"])
+    sizes = [[step["sizes"] for step in each["steps"]] for each in (facts["growth"], growth)]
+    assert sizes[0] == sizes[1] and facts["growth"]["ended"] == growth["ended"]
+
+    stored = json.loads((tmp_path / effort.BEGUN).read_text("utf-8"))
+    stored["done"][0]["seconds"] = 1e6
+    (tmp_path / effort.BEGUN).write_text(json.dumps(stored), "utf-8")
+    late = effort.grown(coin, Inputs(scratch=tmp_path), Coin(bias=0.55), Quiet())[1]["growth"]
+    assert late["ended"] != "time" and len(late["steps"]) == len(growth["steps"])
+
+
+def test_a_longer_time_is_not_said_to_continue_a_run_that_saved_a_model(tmp_path: Path) -> None:
+    texts = []
+    for keep in (tmp_path, tmp_path / "none"):
+        inputs = Inputs(keep=keep)
+        result, _ = effort.grown(COIN, inputs, Coin(bias=0.5, time="0s"), Quiet())
+        texts.append(result.caveats[0].text)
+    assert "begins with its first step" in texts[0] and "the run continues from here" in texts[1]
+
+
+def test_a_size_is_said_to_be_a_maximum() -> None:
+    assert effort._counted({"max_train": 4800}) == "up to 4,800 train sentences"
+    assert effort._counted({"max_train": None}) == "all train sentences"
 
 
 def test_with_all_data_the_remedy_of_the_finding_is_left_standing() -> None:

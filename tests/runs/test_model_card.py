@@ -5,6 +5,7 @@ from pathlib import Path
 
 from workbench.models.references import TASK
 from workbench.runs import model_card
+from workbench.runs.spec import Spec
 
 
 def folder_of(place: Path, kind: str, longest: float) -> Path:
@@ -28,3 +29,20 @@ def test_a_classifier_says_how_long_its_texts_may_be_and_how_longer_ones_are_cut
 def test_without_a_limit_nothing_is_said_of_longer_texts(tmp_path: Path) -> None:
     model_card.write(folder_of(tmp_path / "open", "class", 10**30), None)
     assert "at most" not in (tmp_path / "open" / "README.md").read_text("utf-8")
+
+
+def test_a_card_says_how_many_texts_were_read_where_the_sample_grew(tmp_path: Path) -> None:
+    spec = Spec(experiment="finetune", version=1, settings={"task": "topic", "max_train": 300})
+    cards = []
+    for place, sizes in (
+        ("as asked", {}),
+        ("grown", {"max_train": 4800}),
+        ("all", {"max_train": None}),
+    ):
+        origin = model_card.Origin("finetune-1", spec, (), (), "1.0", sizes)
+        folder = folder_of(tmp_path / place, "class", 64)
+        model_card.write(folder, origin)
+        cards.append((folder / "README.md").read_text("utf-8"))
+    as_asked, grown, everything = cards
+    assert "trained on up to 300 texts" in as_asked and "trained on up to 4,800 texts" in grown
+    assert "trained on all texts" in everything and "300" not in grown + everything

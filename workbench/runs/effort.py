@@ -10,18 +10,24 @@ by a request with a longer one.
 
 The first step of a large model may itself take longer than the limit. Such a model is first run on
 a sixteenth, and if that says that the first step would not end in time, on a quarter; if that says
-so too, it is the result. Costs: all steps at most 1.6 times the last one; for a
+so too, it is the result.
+
+A step that was interrupted goes on: the steps before it are in the folder of partial results, and
+are not computed again. Costs: all steps at most 1.6 times the last one; for a
 large model a sixteenth of the first step more, and a third at most.
 """
 
+import json
 import math
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.files import read_json, write_atomically
 from workbench.core.findings import listing
 from workbench.corpora.splits import PARTS, n_split_off
 from workbench.experiment.definition import Caveat, Experiment, Inputs, Progress, Result, Settings
@@ -38,6 +44,7 @@ UNDECIDED = "Undecided: "  # begins the caveat of what is open
 MOST_NAMED = 4  # open questions that a caveat names
 UNTRIED = "all findings on a sample of the usual size"  # open after less than the first step
 OF_SENTENCES = {"max_sentences", *(f"max_{part}" for part in PARTS)}  # settings
+BEGUN = "growth.json"  # among partial results: the step that has begun, and those before it
 ENDINGS = {
     "decided": "its findings are decided",
     "data": "all data was used",
@@ -116,10 +123,13 @@ def _grown(
     at = 0 if limit else len(trials)
     if done:
         at = schedule.index(dict(done[-1].sizes)) + 1
+    begun = _begun(inputs.scratch, schedule)
+    if begun is not None:
+        at, done = begun
     ending = "steps"
     data: _Data | None = None  # counted only if there may be a further step
     while at < len(schedule):
-        if done:
+        if done and begun is None:
             left = limit - sum(step.seconds for step in done)
             data = data or (_Data.of(growth, inputs, settings) if left > 0 else None)
             if data is not None and data.share(done[-1].sizes, schedule[at]) == 1:
@@ -136,8 +146,9 @@ def _grown(
                 and data.predicted(done, schedule[at + 1]) < left
             ):
                 at += 1
-        sizes, is_trial = schedule[at], at < len(trials)
+        sizes, is_trial, begun = schedule[at], at < len(trials), None
         at += 1
+        _begin(inputs.scratch, sizes, done)
         progress.log(f"Step {len(done) + 1}: {_counted(sizes)}.")
         began = time.monotonic()
         try:
@@ -163,17 +174,46 @@ def _grown(
     if result is None:  # no step, which `steps` excludes
         raise AssertionError("an experiment has at least one step")
     progress.log(f"Sample of {_counted(done[-1].sizes)}: {ENDINGS[ending]}.")
-    caveats = [_undecided(done[-1], ending)] if done[-1].still_open else []
+    is_saved = inputs.keep is not None and inputs.keep.exists()
+    caveats = [_undecided(done[-1], ending, is_saved)] if done[-1].still_open else []
     facts = {
         "sizes": done[-1].sizes,
         "ended": ending,
         "still_open": list(done[-1].still_open),
-        "steps": [
-            {"sizes": each.sizes, "seconds": each.seconds, "still_open": list(each.still_open)}
-            for each in done
-        ],
+        "steps": [_stored(each) for each in done],
     }
     return replace(result, caveats=(*result.caveats, *caveats)), {"growth": facts}
+
+
+def _begin(scratch: Path | None, sizes: Mapping[str, int | None], done: Sequence[Step]) -> None:
+    """Store which step begins, for an attempt after this one."""
+    if scratch is not None and done:  # the first one begins anyway
+        content = {"sizes": sizes, "done": [_stored(each) for each in done]}
+        write_atomically(scratch / BEGUN, json.dumps(content))
+
+
+def _begun(
+    scratch: Path | None, schedule: Sequence[Mapping[str, int | None]]
+) -> tuple[int, list[Step]] | None:
+    """The place of the step at which an earlier attempt was interrupted, and the steps before."""
+    if scratch is None:
+        return None
+    try:
+        stored = read_json(scratch / BEGUN)
+        done = [step_of(each) for each in stored["done"]]
+        return schedule.index(stored["sizes"]), done
+    except (OSError, ValueError, LookupError, TypeError):  # none, or of another version
+        return None
+
+
+def _stored(step: Step) -> dict[str, Any]:
+    """A step as provenance has it."""
+    return {"sizes": step.sizes, "seconds": step.seconds, "still_open": list(step.still_open)}
+
+
+def step_of(stored: Mapping[str, Any]) -> Step:
+    """A step as provenance has it."""
+    return Step(stored["sizes"], stored["seconds"], tuple(stored["still_open"]))
 
 
 def _at(
@@ -318,11 +358,11 @@ def _in_words(sizes: Mapping[str, int | None]) -> str:
 
 
 def _counted(sizes: Mapping[str, int | None]) -> str:
-    """The sizes of a step in words: `300 train sentences`."""
+    """The sizes of a step in words: `up to 300 train sentences`."""
     parts = {f"max_{part}": f"{part} sentences" for part in PARTS}
     return listing(
         [
-            f"{'all' if n is None else f'{n:,}'} "
+            f"{'all' if n is None else f'up to {n:,}'} "
             f"{parts.get(name, name.removeprefix('max_').replace('_', ' '))}"
             for name, n in sizes.items()
         ],
@@ -337,12 +377,17 @@ def _rough(sizes: Mapping[str, int | None]) -> Caveat:
     )
 
 
-def _undecided(last: Step, ending: str) -> Caveat:
-    """What the last step left open, and what would decide it."""
+def _undecided(last: Step, ending: str, is_saved: bool = False) -> Caveat:
+    """What the last step left open, and what would decide it; `is_saved`: the run has a model."""
+    then = (
+        "that run begins with its first step, as this one saved a model"
+        if is_saved
+        else ("the run continues from here")
+    )
     remedy = {
         "data": "A larger corpus may decide it, or what the finding names.",
         "steps": "effort=full uses all data.",
-        "time": "A longer time could decide it, such as time=1h; the run continues from here.",
+        "time": f"A longer time could decide it, such as time=1h; {then}.",
     }[ending]
     return Caveat(
         f"{UNDECIDED}{listing(last.still_open, MOST_NAMED)}. The sample had "

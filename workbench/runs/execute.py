@@ -12,7 +12,7 @@ import shutil
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
@@ -241,7 +241,7 @@ def _run(
         drawn = run.write_figures(folder, tables, run_spec, journal)
         findings = facts.pop("findings", experiment.findings_of)
         run.write_findings(folder, tables, findings, journal)
-        _write_card(journal, run_spec, result)
+        _write_card(journal, run_spec, result, facts.get("growth", {}).get("sizes", {}))
     seconds = time.monotonic() - clock
     provenance = {
         "experiment": run_spec.experiment,
@@ -271,7 +271,9 @@ def _run(
     )  # if this fails, `launch` does it later
 
 
-def _write_card(journal: Journal, run_spec: spec.Spec, result: Result) -> None:
+def _write_card(
+    journal: Journal, run_spec: spec.Spec, result: Result, sizes: Mapping[str, int | None]
+) -> None:
     """Write the card of the model that the run saved, if it saved one. A failure is a warning."""
     folder = journal.folder / TRAINED
     if not folder.is_dir() or not any(folder.iterdir()):
@@ -281,7 +283,8 @@ def _write_card(journal: Journal, run_spec: spec.Spec, result: Result) -> None:
     try:
         found = run.stored_findings(journal.folder) or ()
         caveats = [caveat.text for caveat in result.caveats]
-        origin = model_card.Origin(journal.folder.name, run_spec, found, caveats, __version__)
+        name = journal.folder.name
+        origin = model_card.Origin(name, run_spec, found, caveats, __version__, sizes)
         model_card.write(folder, origin)
     except (WorkbenchError, OSError, ValueError) as error:
         journal.warn(f"The model card cannot be written: {error}")
@@ -367,10 +370,7 @@ def _with_less_time(folder: Path, run_spec: spec.Spec) -> effort.Earlier | None:
             growth = done.provenance["growth"]
             if (other / TRAINED).exists() or growth["ended"] != "time":
                 continue
-            steps = tuple(
-                effort.Step(each["sizes"], each["seconds"], tuple(each["still_open"]))
-                for each in growth["steps"]
-            )
+            steps = tuple(effort.step_of(each) for each in growth["steps"])
             return effort.Earlier(steps, effort.stored_result(done))
         except (WorkbenchError, OSError, LookupError, TypeError):
             continue

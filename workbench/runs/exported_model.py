@@ -202,7 +202,8 @@ def origin_of(run: Run) -> model_card.Origin:
     """What a card says of a finished run."""
     caveats = [caveat.text for caveat in run.caveats]
     version = str(run.provenance.get("workbench", ""))
-    return model_card.Origin(run.name, run.spec, run.findings, caveats, version)
+    sizes = run.provenance.get("growth", {}).get("sizes", {})
+    return model_card.Origin(run.name, run.spec, run.findings, caveats, version, sizes)
 
 
 @contextmanager

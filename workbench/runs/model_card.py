@@ -8,7 +8,7 @@ huggingface_hub.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +58,7 @@ class Origin:
     findings: Sequence[Finding]
     caveats: Sequence[str]
     workbench: str  # its version
+    sizes: Mapping[str, int | None] = field(default_factory=dict)  # settings, where a sample grew
 
 
 def write(folder: Path, origin: Origin | None, notes: Iterable[str] = ()) -> None:
@@ -193,7 +194,7 @@ def _of_run(origin: Origin) -> Iterator[str]:
     if spec.experiment in EXPERIMENTS:
         with suppress(Exception):  # settings of another version have no words
             settings = EXPERIMENTS[spec.experiment].settings
-            yield settings.model_validate(spec.settings).in_prose()
+            yield settings.model_validate({**spec.settings, **origin.sizes}).in_prose()
             yield ""
     names = ", ".join(model.name for model in spec.models) or "none"
     corpora = ", ".join(corpus.name for corpus in spec.corpora) or "none"

@@ -13,6 +13,7 @@ import pytest
 from spacy.tokens import Doc
 
 import workbench as wb
+from tests.analyses.distillation.test_distil import classifier as odd_classifier
 from tests.analyses.heads.conftest import Silent
 from tests.judges.odd import odd_corpus, odd_model, run_here
 from workbench import Result, Run, WorkbenchError, experiments
@@ -77,6 +78,18 @@ def _runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WORKBENCH_RUNS", str(tmp_path_factory.mktemp("runs")))
         yield
+
+
+def test_texts_of_train_that_are_scored_are_named_once() -> None:
+    """The parts of a labelled corpus name them, and so did `head-pruning`."""
+    docs = list(odd_corpus({"test": 40}, 0, longest=14).docs("test"))
+    for number, doc in enumerate(docs):
+        doc._.labels = {"right": ("yes", "no")[number % 2]}
+    parts = {name: lambda: iter(docs) for name in ("train", "dev", "test")}
+    settings = {**QUICK["head-pruning"], "recovery_steps": 0, "methods": ["magnitude", "random"]}
+    found = run_here("head-pruning", odd_classifier(), wb.Corpus("odd", parts), **settings)
+    texts = [each.text for each in found.caveats]
+    assert sum("word for word" in text for text in texts) == 1
 
 
 @cache

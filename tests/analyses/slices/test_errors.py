@@ -78,16 +78,20 @@ def test_labels_at_random_have_no_slice_but_their_own_class(seeds: int, most: in
     assert false <= most  # 99 % of so many with 5 %
 
 
-def test_without_splits_texts_of_the_training_may_be_scored() -> None:
+@pytest.mark.parametrize("experiment", ["errors", "head-importance", "head-ablation"])
+def test_without_splits_texts_of_the_training_may_be_scored(experiment: str) -> None:
     split = labelled(frequent())
     whole = Corpus("odd", {"all": split.splits["test"]})
-    said = [
-        any(
-            "trained on" in caveat.text for caveat in run_here("errors", classifier(), each).caveats
-        )
-        for each in (split, whole)
-    ]
+    results = [run_here(experiment, classifier(), each) for each in (split, whole)]
+    said = [any("trained on" in each.text for each in result.caveats) for result in results]
     assert said == [False, True]
+
+
+def test_a_task_is_not_taken_for_the_corpus_that_is_scored() -> None:
+    tables = run_here("errors", classifier(), labelled(frequent())).tables
+    claims = [finding.claim for finding in ERRORS.findings_of(tables)]
+    name = tables["objective"]["name"].item()
+    assert claims[1].startswith(f"The accuracy on the task {name} is ")
 
 
 @pytest.mark.parametrize("name", ["mini:gpt", "mini:bert", "mini:t5"])

@@ -37,7 +37,7 @@ def compared(*cells: Cell, seeds: int = 3, strong: float = np.nan, learned: bool
                 {"task": task, "model": "bert", "method": method, "metric": "accuracy",
                  "frozen": 0.6, "tuned": value, "delta": gain, "lower": gain - half,
                  "upper": gain + half, "p_value": p, "strong": strong, "majority": 0.5,
-                 "verdict": "", "converged": True}
+                 "verdict": "" if learned else "not learned", "converged": True}
             )  # fmt: skip
     if not np.isnan(strong):
         key = {"model": "bert", "method": "frozen", "head": "lstm", "metric": "accuracy"}
@@ -80,6 +80,18 @@ def test_the_verdict_is_of_what_the_claim_says(
     assert first.verdict == verdict and words in first.claim
     assert bool(first.decided_by) == (verdict == "undecided")
     assert ("seeds" in first.decided_by) == (seeds == 1)
+
+
+@pytest.mark.parametrize(("seeds", "verdict"), [(3, "not supported"), (1, "undecided")])
+def test_a_gain_up_to_the_majority_is_no_help(seeds: int, verdict: str) -> None:
+    """Fine-tuning that ends at the majority class is above a frozen model below it."""
+    one = found(("mood", "fine-tuned", 0.1, 0.04), seeds=seeds, learned=False)
+    first = one["gain over the frozen model"]
+    assert "is not shown to help bert on mood" in first.claim and first.verdict == verdict
+    assert "which neither beats significantly" in first.claim
+    cells = (("a", "fine-tuned", 0.1, 0.04), ("b", "fine-tuned", -0.1, 0.04))
+    several = next(iter(found(*cells, seeds=seeds, learned=False).values()))
+    assert (several.value, several.verdict) == (0, verdict) and "hurts" not in several.claim
 
 
 def test_several_comparisons_are_counted_and_corrected() -> None:

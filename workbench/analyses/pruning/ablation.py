@@ -27,6 +27,7 @@ from workbench.analyses.pruning.evaluation import (
     better,
     caveats,
     evaluation_of,
+    learnt_texts_caveat,
     not_better_caveat,
     numbers_of,
 )
@@ -443,7 +444,11 @@ def run(inputs: Inputs, settings: HeadAblation, progress: Progress) -> Result:
     }
     if pairs:
         tables["pairs"] = pd.concat(pairs, ignore_index=True)
-    notes = (*caveats(evaluation, texts), *not_better_caveat(whole))
+    notes = (
+        *caveats(evaluation, texts),
+        *not_better_caveat(whole),
+        *learnt_texts_caveat(inputs, evaluation),
+    )
     return Result(tables, caveats=(*notes, *_undecided_caveat(tables["ablation"])))
 
 

@@ -125,6 +125,19 @@ def caveats(evaluation: Evaluation, texts: int, notes: Iterable[str] = ()) -> tu
     return (*map(Caveat, lines), *unread_caveat(n_unread))
 
 
+def learnt_texts_caveat(inputs: Inputs, evaluation: Evaluation) -> tuple[Caveat, ...]:
+    """That all texts of a corpus without splits are scored, also those that a model was trained on;
+    none of a language model."""
+    if inputs.split is not None or evaluation.aim.task.is_language_model:
+        return ()
+    return (
+        Caveat(
+            "The corpus has no splits, and all of it is scored: of a model that was trained on a "
+            "part of it, scores are too high. For such a model name a file of other texts."
+        ),
+    )
+
+
 def _numbers(model: HuggingFace) -> str:
     """The former numbers of the heads of each layer that lost some."""
     sites = {site.index: site for site in model.sites}

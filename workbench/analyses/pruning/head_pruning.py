@@ -165,7 +165,8 @@ def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
         *not_better_caveat(trivial),
     ]
     if not held_out.aim.task.is_language_model:
-        notes += map(Caveat, repeated_texts_caveat(inputs.corpus, parts))
+        repeated = repeated_texts_caveat(inputs.corpus, parts)
+        notes += [Caveat(text) for text in repeated if text not in parts.notes]
     if tune.learnt:
         tables["learning"] = tune.table()
         notes += cut_off_caveat(tune.learnt)

@@ -18,6 +18,7 @@ from workbench.analyses.pruning.evaluation import (
     baseline,
     caveats,
     evaluation_of,
+    learnt_texts_caveat,
     not_better_caveat,
     numbers_of,
 )
@@ -160,5 +161,5 @@ def run(inputs: Inputs, settings: HeadImportance, progress: Progress) -> Result:
     table = table_of(evaluation.model, gradients, inputs.seed)
     objective = objective_table(evaluation.aim.task)
     tables = {"importance": table, "baseline": whole, "objective": objective}
-    notes = caveats(evaluation, len(gradients.texts.number))
-    return Result(tables, caveats=(*notes, *not_better_caveat(whole)))
+    notes = (*caveats(evaluation, len(gradients.texts.number)), *not_better_caveat(whole))
+    return Result(tables, caveats=(*notes, *learnt_texts_caveat(inputs, evaluation)))

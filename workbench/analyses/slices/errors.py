@@ -19,22 +19,19 @@ from workbench.analyses.pruning.evaluation import (
     baseline,
     caveats,
     evaluation_of,
+    learnt_texts_caveat,
     not_better_caveat,
 )
 from workbench.analyses.slices.experiments import Errors
 from workbench.core.stats import ratio, thirds
 from workbench.engine.halving import Limit, in_halves
 from workbench.engine.task import objective_table
-from workbench.experiment.definition import Caveat, Inputs, Progress, Result
+from workbench.experiment.definition import Inputs, Progress, Result
 from workbench.models.scoring.eval_tasks import Question
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-KNOWN = Caveat(
-    "The corpus has no splits: texts that the model was trained on may be among those that are "
-    "scored, and scores then are too high. Name a file of other texts."
-)
 DEPTHS = ("flat texts", "middle depth", "deep texts")
 
 
@@ -63,9 +60,7 @@ def run(inputs: Inputs, settings: Errors, progress: Progress) -> Result:
     tables["baseline"] = baseline(evaluation, _in_questions(whole.texts, evaluation), inputs.seed)
     tables["objective"] = objective_table(evaluation.aim.task)
     notes = (*caveats(evaluation, len(kept)), *not_better_caveat(tables["baseline"]))
-    if inputs.split is None and not evaluation.aim.task.is_language_model:
-        notes = (*notes, KNOWN)
-    return Result(tables, caveats=notes)
+    return Result(tables, caveats=(*notes, *learnt_texts_caveat(inputs, evaluation)))
 
 
 def _texts(

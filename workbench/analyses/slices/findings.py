@@ -24,7 +24,7 @@ from workbench.core.findings import (
 )
 from workbench.core.objectives import PREDICTED
 from workbench.core.stats import SIGNIFICANT, ratio_intervals
-from workbench.experiment.measured import measured
+from workbench.experiment.measured import measured, name_of_measured
 
 MORE = "more texts"
 
@@ -39,6 +39,15 @@ def findings(tables: Tables) -> Iterator[Finding]:
     yield _whole(tables, metric, unit)
     if "confusion" in tables:
         yield from _confused(tables["confusion"])
+
+
+def _measured(tables: Tables, metric: str) -> str:
+    """A metric with what it is of. A task often has the name of the corpus from which it was
+    learnt, which need not be the one that is scored: `accuracy on the task reviews`."""
+    is_task = tables["objective"]["objective"].iloc[0] not in PREDICTED
+    return (
+        f"{metric} on the task {name_of_measured(tables)}" if is_task else measured(tables, metric)
+    )
 
 
 def _worst(tables: Tables, metric: str, unit: Unit) -> Finding:
@@ -56,13 +65,13 @@ def _worst(tables: Tables, metric: str, unit: Unit) -> Finding:
     if len(worse):
         many = f"{of_all(len(worse), len(table), 'slice')} {verb_of(len(worse), 'is', 'are')}"
         claim = (
-            f"The {measured(tables, metric)} is worst on {where}: {numbers}; {many} significantly "
+            f"The {_measured(tables, metric)} is worst on {where}: {numbers}; {many} significantly "
             "worse."
         )
     else:
         claim = (
-            f"No slice is significantly worse than the rest by {measured(tables, metric)}; nearest "
-            f"is {where}: {numbers}."
+            f"No slice is significantly worse than the rest by {_measured(tables, metric)}; "
+            f"nearest is {where}: {numbers}."
         )
     return Finding(
         claim, row["worse"], (row["lower"], row["upper"]), 0.0, judged(len(worse)), "slices",
@@ -76,7 +85,7 @@ def _whole(tables: Tables, metric: str, unit: Unit) -> Finding:
     row = next(row for row in rows_of(tables["baseline"]) if row["metric"] == metric)
     value, baseline = with_unit(row["value"], unit), with_unit(row["baseline"], unit)
     claim = (
-        f"The {measured(tables, metric)} is {value} on {plural(row['n'], 'text')} (trivial "
+        f"The {_measured(tables, metric)} is {value} on {plural(row['n'], 'text')} (trivial "
         f"baseline: {baseline})."
     )
     texts = tables["texts"]

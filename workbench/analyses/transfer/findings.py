@@ -68,7 +68,8 @@ EFFICIENT = (
 KEYS = ("task", "model", "method", "metric")
 CELL = ("task", "model", "method", "head")
 MORE_SEEDS = "more seeds: one training of each shows no variation between trainings"
-MORE_TEXTS = "more scored texts (max_test): differences over 5 points are not excluded"
+SCORED = "more scored texts (a larger test split, or max_test where it is set)"
+MORE_TEXTS = f"{SCORED}: differences over 5 points are not excluded"
 
 
 def _fact(
@@ -116,9 +117,14 @@ class Gain(NamedTuple):
     seeds: int
 
     @property
+    def is_learned(self) -> bool:
+        """Whether one of both scores beats the majority; where neither does, no gain is shown."""
+        return self.row.get("verdict") != "not learned"
+
+    @property
     def is_significant(self) -> bool:
         low, high = self.interval
-        return self.p < SIGNIFICANT and not low <= 0 <= high
+        return self.is_learned and self.p < SIGNIFICANT and not low <= 0 <= high
 
     @property
     def is_better(self) -> bool:
@@ -135,6 +141,8 @@ class Gain(NamedTuple):
             return "undecided"
         if self.is_better or self.is_worse:
             return judged(self.is_better or two_sided)
+        if not self.is_learned:
+            return judged(False)
         return judged(False, high < SMALL and (low > -SMALL or not two_sided))
 
     @property
@@ -248,11 +256,15 @@ def _gain_of_cell(gain: Gain, measure: str) -> Finding:
     how = "helps" if gain.is_better else "hurts" if gain.is_worse else "does not help"
     if how == "does not help" and verdict == "undecided":
         how = "does not significantly help"
+    if not gain.is_learned:
+        how = "is not shown to help"
     extreme = ""
     if measure.startswith(("largest", "smallest")):
         extreme = f"{measure.split()[0]} of {gain.tests} gains; "
     majority = float(row["majority"])
     constant = "" if math.isnan(majority) else f", majority {score(majority)}"
+    if not gain.is_learned:
+        constant += ", which neither beats significantly"
     cut = "" if row["converged"] else "; training cut off by max_epochs"
     return Finding(
         f"{capital(TRAINED[row['method']])} {how} {row['model']} on {row['task']} "
@@ -329,7 +341,7 @@ def _against_lstm(tables: Tables, gains: Sequence[Gain]) -> Iterator[Finding]:
         measure=measure,
         unit="F1" if column else "",
         column=column,
-        decided_by=MORE_SEEDS if gains[0].seeds < 2 else "more scored texts (max_test)",
+        decided_by=MORE_SEEDS if gains[0].seeds < 2 else SCORED,
     )
 
 
@@ -469,8 +481,7 @@ def _score(row: Row, scores: pd.DataFrame) -> Finding:
         column="value",
         decided_by=MORE_SEEDS
         if seeds < 2
-        else "more scored texts (max_test): the interval includes the baseline and gains over 5 "
-        "points",
+        else f"{SCORED}: the interval includes the baseline and gains over 5 points",
         n=plural(seeds, "seed"),
     )
 
