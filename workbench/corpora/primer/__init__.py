@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import islice
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workbench.core.errors import WorkbenchError, did_you_mean, require_one_of
 from workbench.corpora.corpus import Corpus, Options, Origin
@@ -107,8 +107,12 @@ def parse(ref: str) -> Recipe:
 
 def stories(seed: int) -> Iterator[list[Sentence]]:
     """An endless stream of stories in which no sentence occurs twice."""
-    draw = Draw(Random(f"primer stories {seed}"))
-    seen: set[str] = set()
+    return _stories(Random(f"primer stories {seed}"), set())
+
+
+def _stories(random: Random, seen: set[str]) -> Iterator[list[Sentence]]:
+    """The stories that follow those whose sentences were seen, which are kept up to date."""
+    draw = Draw(random)
     while True:
         draw.reset()
         story = [realise(clause) for clause in StoryGenerator(draw).generate()]
@@ -141,18 +145,33 @@ def _story_docs(recipe: Recipe, options: Options, split: str) -> "Iterator[Doc]"
 
 def _story_split(recipe: Recipe, split: str) -> Iterator[tuple[int, list[Sentence]]]:
     """The stories of a split; test is drawn first, then dev, then train."""
-    sizes = {"test": recipe.held_out, "dev": recipe.held_out, "train": recipe.size}
-    stream = enumerate(stories(recipe.seed))
-    for name, size in sizes.items():
-        n_sentences = 0
-        while n_sentences < size:
-            index, story = next(stream)
-            story = story[: size - n_sentences]
-            n_sentences += len(story)
-            if name == split:
-                yield index, story
-        if name == split:
+    size = recipe.size if split == "train" else recipe.held_out
+    first, state, seen = _begin(recipe.seed, recipe.held_out, ("test", "dev", "train").index(split))
+    random = Random()
+    random.setstate(state)
+    n_sentences = 0
+    for index, story in enumerate(_stories(random, set(seen)), first):
+        yield index, story[: size - n_sentences]
+        n_sentences += len(story)
+        if n_sentences >= size:
             return
+
+
+@lru_cache(16)
+def _begin(seed: int, held_out: int, place: int) -> tuple[int, Any, frozenset[str]]:
+    """Where a split begins: the stories, the state of chance and the sentences before it."""
+    if not place:
+        return 0, Random(f"primer stories {seed}").getstate(), frozenset()
+    index, state, before = _begin(seed, held_out, place - 1)
+    random, seen = Random(), set(before)
+    random.setstate(state)
+    n_sentences = 0
+    for story in _stories(random, seen):
+        index += 1
+        n_sentences += len(story)
+        if n_sentences >= held_out:
+            break
+    return index, random.getstate(), frozenset(seen)
 
 
 def _task_docs(recipe: Recipe, options: Options, split: str) -> "Iterator[Doc]":
