@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from importlib.metadata import (
     PackageNotFoundError,
+    distributions,
     entry_points,
-    packages_distributions,
     requires,
 )
 from pathlib import Path
@@ -103,7 +103,7 @@ def facts() -> Facts:
         missing=(
             *_missing_packages(dependencies),
             *_missing_elsewhere(pipelines, machine),
-            *_other_projects(packages_distributions().get("workbench", [])),
+            *_other_projects(_distributions_with("workbench")),
         ),
     )
 
@@ -173,6 +173,23 @@ def _missing_packages(dependencies: tuple[Package, ...]) -> list[Missing]:
         command = f'pip install "{package.name}{package.wanted}"'
         missing.append(Missing(what, why, command))
     return missing
+
+
+def _distributions_with(package: str) -> list[str]:
+    """The names of the distributions with this package; to read all packages takes a second."""
+    found = []
+    for each in distributions():
+        record = each.read_text("RECORD")
+        if declared := (each.read_text("top_level.txt") or "").split():
+            has_it = package in declared
+        elif record is not None and package not in record:
+            has_it = False
+        else:
+            files = [file for file in each.files or () if file.suffix == ".py"]
+            has_it = package in {file.parts[0].removesuffix(".py") for file in files}
+        if has_it:
+            found.append(each.metadata["Name"])
+    return found
 
 
 def _other_projects(distributions: Iterable[str]) -> list[Missing]:
