@@ -192,13 +192,13 @@ def test_runs_that_a_run_started_are_below_it(
     monkeypatch.setattr(output.out, "width", 240)  # a run a line
     kind = experiments()["describe"]
     settings = [kind.settings(max_words=n).model_dump(mode="json") for n in (5, 7, 8)]
-    sweep, *runs = (
+    whole, *runs = (
         made(at_home / "runs", experiment="describe", corpora=(corpus("dog"),), settings=each)
         for each in settings
     )
     for run in runs:
-        status.write(run.path, replace(run.status, part_of=sweep.name))
-    sweep, parts = sweep.name, {run.name for run in runs}
+        status.write(run.path, replace(run.status, part_of=whole.name))
+    sweep, parts = whole.name, {run.name for run in runs}
     told = json.loads(workbench("runs", "list", "--json").out)["runs"]
     assert {row["run"] for row in told if row["part_of"] == sweep} == parts
     listed = workbench("runs", "list").out
