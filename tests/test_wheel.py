@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -26,14 +27,38 @@ def run(*command: object, cwd: Path = ROOT, **environment: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder into which the freshly built wheel is installed."""
-    built, target = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("installed")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The freshly built wheel."""
+    built = tmp_path_factory.mktemp("wheel")
     run("-m", "hatchling", "build", "--target", "wheel", "--directory", built)
     (wheel,) = built.glob("*.whl")
-    quickly = ("--quiet", "--no-deps", "--no-index", "--no-compile", "--disable-pip-version-check")
-    run("-m", "pip", "install", *quickly, "--target", target, wheel)
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder into which it is installed: unpacked, as pip does with a wheel of pure Python."""
+    target = tmp_path_factory.mktemp("installed")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(target)
     return target
+
+
+@pytest.mark.slow
+def test_pip_installs_what_is_in_the_wheel(wheel: Path, installed: Path, tmp_path: Path) -> None:
+    quickly = ("--quiet", "--no-deps", "--no-index", "--no-compile", "--disable-pip-version-check")
+    run("-m", "pip", "install", *quickly, "--target", tmp_path, wheel)
+    there, here = (
+        {
+            file.relative_to(folder): file.read_bytes()
+            for file in folder.rglob("*")
+            if file.is_file()
+            and not file.is_relative_to(folder / "bin")
+            and file.parent.suffix != ".dist-info"
+        }
+        for folder in (tmp_path, installed)
+    )
+    assert there == here
 
 
 def test_installed_packages_find_the_app(installed: Path, tmp_path: Path) -> None:

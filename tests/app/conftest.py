@@ -95,14 +95,16 @@ def served(folder: Path, *options: str, **environment: str) -> Iterator[str]:
 
 
 @contextmanager
-def forked(folder: Path) -> Iterator[str]:
-    """The app in a process that has torch imported already, which else its first pages wait for."""
+def forked(folder: Path, *program: str, **environment: str) -> Iterator[str]:
+    """The app in a process that has torch imported already, which else its first pages wait for.
+
+    `program` is what Python gets in place of `-m workbench.cli.main`.
+    """
     port = _free_port()
-    command = [*APP, "--port", str(port)]
+    command = [*(program or APP[:2]), *APP[2:], "--port", str(port)]
+    around = {**os.environ, **_environment(folder), **environment}
     with (folder / "log").open("w") as log:
-        app = warm.start(
-            *command, output=log.fileno(), folder=folder, **os.environ | _environment(folder)
-        )
+        app = warm.start(*command, output=log.fileno(), folder=folder, **around)
     try:
         _wait(port, app.is_alive, folder / "log")
         yield f"http://localhost:{port}"

@@ -2,8 +2,8 @@
 
 import re
 import shutil
-import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,7 @@ def home(
     known.mkdir(exist_ok=True)
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "known").symlink_to(known)
+    (tmp_path / "app").symlink_to(tmp_path_factory.getbasetemp() / "app")
     never = property(lambda app: "", lambda app, page: None)
     monkeypatch.setattr(AppTest, "_finished_page_script_hash", never, raising=False)
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
@@ -89,14 +90,21 @@ def opened(page: str, **query: str | list[str]) -> AppTest:
 
 def drawn(page: str, **query: str | list[str]) -> AppTest:
     """A page with these choices in its address, whether or not it failed."""
-    folder = Path(tempfile.mkdtemp(dir=machine.home().parent))
-    shutil.copytree(machine.app_file().parent / "pages", folder / "pages")
-    app_file = folder / "streamlit_app.py"
-    app_file.write_text(APP.replace("PAGE", page).replace("NAMES", repr(NAMES)))
-    app = AppTest.from_file(str(app_file), default_timeout=SECONDS)
+    folder = _app((machine.home().parent / "app").resolve())
+    app = AppTest.from_file(str(folder / f"app_{page}.py"), default_timeout=SECONDS)
     for key, value in query.items():
         app.query_params[key] = value
     return app.run()
+
+
+@cache
+def _app(folder: Path) -> Path:
+    """An app for each page, in one folder: each that Streamlit adds is searched for analyses."""
+    shutil.copytree(machine.app_file().parent / "pages", folder / "pages")
+    for page in NAMES:
+        app = APP.replace("PAGE", page).replace("NAMES", repr(NAMES))
+        (folder / f"app_{page}.py").write_text(app)
+    return folder
 
 
 def well(app: AppTest) -> AppTest:

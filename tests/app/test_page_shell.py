@@ -116,7 +116,7 @@ def test_a_split_of_the_corpus_before_is_not_named(home: Path) -> None:
 
 def test_a_box_that_is_gone_does_not_take_a_choice_back() -> None:
     """A look at the jobs under way may send once more what boxes had before an upload."""
-    app = opened("questions", question="cut")
+    app = opened("questions", question="cut", corpus="primer:size=40")
     late = app._tree.get_widget_states()
     app.session_state["next corpus"] = "primer:size=200"
     well(app.run())

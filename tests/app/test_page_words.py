@@ -130,7 +130,7 @@ def test_what_cannot_be_shown_is_said(query: dict[str, str], words: str) -> None
 
 @pytest.mark.usefixtures("home")
 def test_a_rare_word_is_told_with_words_that_occur_often_enough() -> None:
-    text = said(drawn(view="Senses", form="zebra", corpus="primer:size=200"))
+    text = said(drawn(view="Senses", form="hill"))
     assert "needs 4 occurrences" in text and "to (" in text
 
 

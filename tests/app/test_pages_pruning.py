@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("home")
 QUICK: dict[str, dict[str, Any]] = {
     "head-importance": {},
     "head-ablation": {"replacement": "all", "pairs": "layer"},
-    "head-pruning": {"steps": 2, "random_orders": 1, "selection_texts": 5, "recovery_steps": 2},
+    "head-pruning": {"steps": 2, "random_orders": 1, "selection_texts": 3, "recovery_steps": 2},
     "head-gates": {"lambdas": [0.05], "budgets": [0.5], "steps": 4},
 }
 SEEN = {
@@ -50,9 +50,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     for name, settings in QUICK.items():
         kind = experiments()[name]
         keep = tmp_path_factory.mktemp(name) / TRAINED
-        inputs = Inputs((wb.load("mini:gpt"),), (wb.read("primer"),), "test", limit=10, keep=keep)
+        inputs = Inputs((wb.load("mini:gpt"),), (wb.read("primer"),), "test", limit=6, keep=keep)
         found[name] = (
-            kind.run(inputs, kind.settings(**{"max_sentences": 10, **settings}), Silent()),
+            kind.run(inputs, kind.settings(**{"max_sentences": 6, **settings}), Silent()),
             keep,
         )
     return found

@@ -27,8 +27,8 @@ from workbench.runs.request import Request
 
 pytestmark = pytest.mark.usefixtures("home")
 QUICK = {
-    "max_train": 40,
-    "max_dev": 20,
+    "max_train": 16,
+    "max_dev": 8,
     "max_test": 12,
     "seeds": [0, 1],
     "learning_rates": [1e-3],
@@ -74,8 +74,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     models = (wb.load("mini:bert"), wb.load(str(found["finetune sentiment fine-tuned"][1])))
     for name in ("drift", "similarity"):
         kind = experiments()[name]
-        inputs = Inputs(models, (wb.read("primer"),), "test", limit=20)
-        found[name] = kind.run(inputs, kind.settings(max_sentences=20), Silent()).tables, None
+        inputs = Inputs(models, (wb.read("primer"),), "test", limit=10)
+        found[name] = kind.run(inputs, kind.settings(max_sentences=10), Silent()).tables, None
     found["pretraining"] = compared(), None
     return found
 
@@ -194,7 +194,7 @@ def test_choosing_another_analysis_closes_the_run(tmp_path: Path, results: dict[
 def test_a_run_shows_its_settings(tmp_path: Path, results: dict[str, Any]) -> None:
     app = opened(run=run_of(tmp_path, results, "finetune").name)
     facts = " ".join(str(each.value) for each in app.get("html"))
-    for name, value in (("max_train", "40"), ("seeds", "0,1")):
+    for name, value in (("max_train", "16"), ("seeds", "0,1")):
         assert f"<dt>{name}</dt><dd>{value}</dd>" in facts
 
 

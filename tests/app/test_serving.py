@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -26,14 +27,33 @@ from workbench.core.machine import ALLOWED, require_allowed
 
 MINI = Path(wb.__file__).parent / "models" / "mini" / "bert"
 
-ROUTES = ("/", "/_stcore/health", "/_stcore/stream", "/media/x", "/component/x/y")
+ROUTES = {  # a method and a path of every kind: pages, facts, uploads, media, components
+    "page": ("GET", "/attention"),
+    "health": ("GET", "/_stcore/health"),
+    "settings": ("GET", "/_stcore/host-config"),
+    "upload": ("PUT", "/_stcore/upload_file/session/file"),
+    "removal": ("DELETE", "/_stcore/upload_file/session/file"),
+    "media": ("GET", "/media/0.png"),
+    "component": ("GET", "/component/workbench/index.html"),
+    "component v2": ("GET", "/_stcore/bidi-components/workbench/index.js"),
+    "static": ("GET", "/static/index.html"),
+}
+POLICY = "content-security-policy"
+ALL = [("GET", "/"), ("GET", "/_stcore/stream"), *ROUTES.values()]
 
 
-def answer(url: str, path: str, **headers: str) -> int:
+def answer(url: str, path: str, method: str = "GET", **headers: str) -> int:
     """The status of a request with these headers; of the handshake where it is a WebSocket's."""
+    return asked(url, path, method, **headers)[0]
+
+
+def asked(
+    url: str, path: str, method: str = "GET", **headers: str
+) -> tuple[int, Mapping[str, str], str]:
+    """The status, the headers and the text of what is answered."""
     place = urlsplit(url)
     connection = http.client.HTTPConnection("localhost", place.port, timeout=20)
-    connection.putrequest("GET", path, skip_host=True)
+    connection.putrequest(method, path, skip_host=True)
     headers = {"Host": place.netloc, **headers}
     if path.endswith("stream"):
         headers |= {
@@ -43,22 +63,29 @@ def answer(url: str, path: str, **headers: str) -> int:
     for name, value in headers.items():
         connection.putheader(name, value)
     connection.endheaders()
-    status = connection.getresponse().status
+    response = connection.getresponse()
+    text = "" if response.status == 101 else response.read().decode()
     connection.close()
-    return status
+    return response.status, dict(response.headers), text
 
 
-@pytest.mark.parametrize("path", ROUTES)
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "localhost.evil.example"])
-def test_a_foreign_host_is_refused_on_every_route(app_url: str, path: str, host: str) -> None:
+def test_a_foreign_host_is_refused_on_every_route(app_url: str, host: str) -> None:
     named = host.format(port=urlsplit(app_url).port)
-    assert answer(app_url, path, Host=named) == 403
+    assert {answer(app_url, path, method, Host=named) for method, path in ALL} == {403}
 
 
-@pytest.mark.parametrize("path", ROUTES)
 @pytest.mark.parametrize("origin", ["http://evil.example", "http://localhost:1", "null"])
-def test_a_foreign_origin_is_refused_on_every_route(app_url: str, path: str, origin: str) -> None:
-    assert answer(app_url, path, Origin=origin) == 403
+def test_a_foreign_origin_is_refused_on_every_route(app_url: str, origin: str) -> None:
+    assert {answer(app_url, path, method, Origin=origin) for method, path in ALL} == {403}
+
+
+def test_a_refusal_says_why_and_only_own_pages_show_the_app_in_a_frame(app_url: str) -> None:
+    """In a browser: tests/network/test_app.py, at night."""
+    assert "not known" in asked(app_url, "/", Host="evil.example")[2]
+    headers = asked(app_url, "/")[1]
+    policies = [value for name, value in headers.items() if name.lower() == POLICY]
+    assert policies == ["frame-ancestors 'self'"]
 
 
 def test_an_upload_that_is_broken_off_is_no_error() -> None:

@@ -4,17 +4,20 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-import workbench as wb
 from tests.cli.conftest import Command
+from tests.report.making import corpus, made
 from tests.runs.conftest import forget_experiments, installed
+from workbench import experiments
 from workbench.cli import output
 from workbench.cli.options import spread
+from workbench.runs import status
 from workbench.runs.run import Run, is_whole
 from workbench.runs.status import Failure, Journal
 
@@ -183,19 +186,24 @@ def test_runs_are_listed_compared_and_removed(workbench: Command) -> None:
 
 
 def test_runs_that_a_run_started_are_below_it(
-    workbench: Command, monkeypatch: pytest.MonkeyPatch
+    workbench: Command, at_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Laid out as a sweep leaves them: `test_a_sweep_gathers_one_table` makes one, at night."""
     monkeypatch.setattr(output.out, "width", 240)  # a run a line
-    sweep = wb.sweep("describe", corpus=wb.read("dog.conllu"), max_words=[7, 8]).name
-    parts = {
-        row["run"]
-        for row in json.loads(workbench("runs", "list", "--json").out)["runs"]
-        if row["part_of"] == sweep
-    }
-    assert len(parts) == 2
+    kind = experiments()["describe"]
+    settings = [kind.settings(max_words=n).model_dump(mode="json") for n in (5, 7, 8)]
+    whole, *runs = (
+        made(at_home / "runs", experiment="describe", corpora=(corpus("dog"),), settings=each)
+        for each in settings
+    )
+    for run in runs:
+        status.write(run.path, replace(run.status, part_of=whole.name))
+    sweep, parts = whole.name, {run.name for run in runs}
+    told = json.loads(workbench("runs", "list", "--json").out)["runs"]
+    assert {row["run"] for row in told if row["part_of"] == sweep} == parts
     listed = workbench("runs", "list").out
     own = " ".join(listed.partition("Built-in")[0].split())
-    assert "(started 2)" in own and "max_words 8: 7" in own
+    assert "(started 2)" in own
     assert not any(part in own for part in parts)
     assert "--all lists all" in own
     lines = [line for line in workbench("runs", "list", "--all").out.splitlines() if "-" in line]

@@ -80,6 +80,23 @@ def test_workbench_home_is_the_users_folder(
     assert doctor.folders()["Workbench cache"] == tmp_path / "workbench"
 
 
+@pytest.mark.parametrize("listed", ["RECORD", "top_level.txt"])
+def test_a_distribution_with_the_same_package_is_found(
+    listed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = {"METADATA": "Name: other", "RECORD": "workbenches/__init__.py,,\n"}
+    facts[listed] = {"RECORD": "workbench/__init__.py,,\n", "top_level.txt": "workbench"}[listed]
+    (tmp_path / "other-1.dist-info").mkdir()
+    for folder in ("workbench", "workbenches"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "__init__.py").touch()
+    for name, text in facts.items():
+        (tmp_path / "other-1.dist-info" / name).write_text(text)
+    before = doctor._distributions_with("workbench")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert sorted(doctor._distributions_with("workbench")) == sorted([*before, "other"])
+
+
 def test_another_project_with_the_same_package_is_reported() -> None:
     (other,) = doctor._other_projects(["lm-workbench", "workbench", "workbench"])
     assert "distribution workbench" in other.what

@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.night import mostly
 from workbench.corpora import browse, read
-from workbench.corpora.browse import find, passage, sizes, stamp
+from workbench.corpora.browse import COUNTED, counted, find, passage, sizes, stamp
+from workbench.corpora.primer import WORDS
+from workbench.corpora.primer.tasks import TASKS
 
 
 def test_sizes_are_exact_or_say_that_there_is_more() -> None:
@@ -18,6 +21,17 @@ def test_sizes_are_exact_or_say_that_there_is_more() -> None:
     assert part["dev"].docs == 10 and part["dev"].whole
     assert sizes(corpus, 100)[0].whole
     assert sizes(corpus, None) == sizes(corpus)
+
+
+@pytest.mark.parametrize("ref", mostly(WORDS, "primer/acceptability"))
+def test_known_sizes_of_the_built_in_corpora_are_those_that_are_counted(ref: str) -> None:
+    """With the hash of their text, which is compared each day (tests/corpora/test_primer.py)."""
+    corpus, task = read(ref), ref.partition("/")[2]
+    known = {name: (docs, words) for name, docs, words, _ in counted(ref, None)}
+    assert set(WORDS) == {"primer", *(f"primer/{name}" for name in TASKS)}
+    assert sum(known["test"]) == 1000 + sum(len(doc) for doc in corpus.docs("test"))
+    if task != "acceptability":
+        assert counted(ref, COUNTED) == [(s.split, s.docs, s.words, s.whole) for s in sizes(corpus)]
 
 
 def test_passages_follow_one_another(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,15 @@ from tests.app.test_serving import MINI
 
 __all__ = ["page", "visitor"]
 HERE = Path(__file__).parent
+# In a process that has torch imported: it begins to note, and the hub is no longer offline.
+NOTES = """
+import sys
+sys.modules.pop("sitecustomize", None)
+import sitecustomize
+from huggingface_hub import constants, is_offline_mode
+constants.HF_HUB_OFFLINE = False
+assert not is_offline_mode()
+"""
 
 
 @pytest.fixture

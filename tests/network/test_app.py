@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.app.conftest import served
+from tests.app.conftest import forked, served
 from tests.app.drive import still
-from tests.app.test_serving import answer
+from tests.app.test_serving import ROUTES, answer
 from tests.conftest import HOSTILE
-from tests.network.conftest import environment, made, noted
+from tests.network.conftest import NOTES, environment, made, noted
 
 pytestmark = pytest.mark.browser
 PAGES = (
@@ -37,17 +37,12 @@ PAGES = (
     "experiments",
     "runs",
 )
-ROUTES = {  # a method and a path of every kind: pages, facts, uploads, media, components
-    "page": ("GET", "/attention"),
-    "health": ("GET", "/_stcore/health"),
-    "settings": ("GET", "/_stcore/host-config"),
-    "upload": ("PUT", "/_stcore/upload_file/session/file"),
-    "removal": ("DELETE", "/_stcore/upload_file/session/file"),
-    "media": ("GET", "/media/0.png"),
-    "component": ("GET", "/component/workbench/index.html"),
-    "component v2": ("GET", "/_stcore/bidi-components/workbench/index.js"),
-    "static": ("GET", "/static/index.html"),
-}
+FORKED = f"""
+{NOTES}
+import runpy
+sys.modules.pop("workbench.cli.main", None)
+runpy.run_module("workbench.cli.main", run_name="__main__", alter_sys=True)
+"""
 ASK = """async ([base, routes, mode]) => {
     const found = {}
     for (const [name, [method, path]] of Object.entries(routes)) {
@@ -78,6 +73,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def app_url(place: Path) -> Iterator[str]:
     """An app that notes what it would ask of other machines."""
+    with forked(place, "-c", FORKED, **environment(place)) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def own_url(place: Path) -> Iterator[str]:
+    """The same in a process that begins with it."""
     with served(place, **environment(place)) as url:
         yield url
 
@@ -98,12 +100,14 @@ def hostile(page: Page, app_url: str) -> Page:
     return page
 
 
+@pytest.mark.slow  # by day tests/app/test_serving.py asks without a browser, as the next test
 def test_under_a_name_that_leads_here_nothing_is_answered(hostile: Page, app_url: str) -> None:
     base = f"http://{HOSTILE}:{urlsplit(app_url).port}"
     assert hostile.evaluate(ASK, [base, ROUTES, "same-origin"]) == dict.fromkeys(ROUTES, 403)
     assert hostile.evaluate(CONNECT, f"{base.replace('http', 'ws')}/_stcore/stream") == "refused"
 
 
+@pytest.mark.slow
 def test_across_origins_nothing_is_answered_either(hostile: Page, app_url: str) -> None:
     found = hostile.evaluate(ASK, [app_url, ROUTES, "cors"])
     assert found == dict.fromkeys(ROUTES, "blocked")
@@ -153,10 +157,10 @@ def test_no_foreign_origin_makes_the_app_ask_another_machine(app_url: str, place
 
 
 @pytest.mark.slow
-def test_no_page_does_where_a_model_is_opened(app_url: str, page: Page, place: Path) -> None:
-    look_at(("attention",), app_url, page, place)
+def test_no_page_does_where_a_model_is_opened(own_url: str, page: Page, place: Path) -> None:
+    look_at(("attention",), own_url, page, place)
 
 
 @pytest.mark.slow
-def test_no_other_page_does(app_url: str, page: Page, place: Path) -> None:
-    look_at(PAGES, app_url, page, place, str(place / "model"))
+def test_no_other_page_does(own_url: str, page: Page, place: Path) -> None:
+    look_at(PAGES, own_url, page, place, str(place / "model"))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests import warm
-from tests.network.conftest import environment, noted
+from tests.network.conftest import NOTES, environment, noted
 from tests.network.sitecustomize import is_here
 
 COMMANDS = (
@@ -39,14 +39,9 @@ for command in json.load(sys.stdin):
 """
 
 
-# In a process that has torch imported: it begins to note, and the hub is no longer offline.
 FORKED = f"""
-import io, os, sys
-sys.modules.pop("sitecustomize", None)
-import sitecustomize
-from huggingface_hub import constants, is_offline_mode
-constants.HF_HUB_OFFLINE = False
-assert not is_offline_mode()
+{NOTES}
+import io
 sys.stdin = io.StringIO(sys.argv[1])
 exec({DRIVER!r})
 """

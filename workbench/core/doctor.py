@@ -6,7 +6,6 @@ devices it can use. Costs: about one second.
 
 import os
 import platform
-import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -104,7 +103,7 @@ def facts() -> Facts:
         missing=(
             *_missing_packages(dependencies),
             *_missing_elsewhere(pipelines, machine),
-            *_other_projects(_bringing("workbench")),
+            *_other_projects(_distributions_with("workbench")),
         ),
     )
 
@@ -176,13 +175,19 @@ def _missing_packages(dependencies: tuple[Package, ...]) -> list[Missing]:
     return missing
 
 
-def _bringing(package: str) -> list[str]:
-    """The distributions with this package: `packages_distributions`, ten times as fast."""
-    listed = re.compile(rf"^{package}(?:/[^,\n]*)?\.py,", re.MULTILINE)
+def _distributions_with(package: str) -> list[str]:
+    """The names of the distributions with this package; to read all packages takes a second."""
     found = []
     for each in distributions():
-        declared = (each.read_text("top_level.txt") or "").split()
-        if package in declared or (not declared and listed.search(each.read_text("RECORD") or "")):
+        record = each.read_text("RECORD")
+        if declared := (each.read_text("top_level.txt") or "").split():
+            has_it = package in declared
+        elif record is not None and package not in record:
+            has_it = False
+        else:
+            files = [file for file in each.files or () if file.suffix == ".py"]
+            has_it = package in {file.parts[0].removesuffix(".py") for file in files}
+        if has_it:
             found.append(each.metadata["Name"])
     return found
 

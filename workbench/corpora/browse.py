@@ -71,8 +71,14 @@ def sizes(corpus: Corpus, most: int | None = COUNTED) -> tuple[Size, ...]:
 def counted(ref: str, most: int | None) -> list[tuple[str, int, int, bool]]:
     """The sizes of the splits of a corpus, as JSON can hold them."""
     from workbench.corpora import read
+    from workbench.corpora.primer import HELD_OUT, SIZE, WORDS
 
-    return [(s.split, s.docs, s.words, s.whole) for s in sizes(read(ref), most)]
+    corpus = read(ref)
+    is_generated = corpus.origin is not None and bool(corpus.origin.recipe)
+    if is_generated and ref in WORDS and (most is None or most >= SIZE):
+        docs = {"train": SIZE, "dev": HELD_OUT, "test": HELD_OUT}
+        return [(name, docs[name], n, True) for name, n in zip(docs, WORDS[ref], strict=True)]
+    return [(s.split, s.docs, s.words, s.whole) for s in sizes(corpus, most)]
 
 
 def layer_names(ref: str) -> list[str]:

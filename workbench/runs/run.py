@@ -787,8 +787,10 @@ def open_run(name: str) -> Run:
 def _opened_builtin(name: str) -> Run:
     """Open a built-in result by its name, or its beginning."""
     short = checked(name.removeprefix(BUILT_IN), "run")
+    if (SHIPPED / short / spec.FILE).exists() and _is_of_experiment(short):
+        return Run(SHIPPED / short)
     names = builtin_names()
-    matches = [short] if short in names else [other for other in names if other.startswith(short)]
+    matches = [other for other in names if other.startswith(short)]
     if len(matches) != 1:
         full = [f"{BUILT_IN}{other}" for other in matches or names]
         raise WorkbenchError(
@@ -821,8 +823,11 @@ def require_finished(run: Run) -> Run:
 def builtin_names() -> list[str]:
     """Return the names of the folders of built-in results whose experiments are installed."""
     names = sorted(path.parent.name for path in SHIPPED.glob(f"*/{spec.FILE}"))
-    prefixes = tuple(f"{experiment}-" for experiment in EXPERIMENTS)
-    return [name for name in names if name.startswith(prefixes)]
+    return list(filter(_is_of_experiment, names))
+
+
+def _is_of_experiment(name: str) -> bool:
+    return name.startswith(tuple(f"{experiment}-" for experiment in EXPERIMENTS))
 
 
 def name_of(folder: Path) -> str:

@@ -35,6 +35,17 @@ VERSIONS = {  # the same, of tasks added since
     "counterfactuals": "f2ef3ffdf1aa7e5b",
     "rewrites": "8851edf59ff5c35e",
 }
+WORDS = {  # of train, dev and test at the default size, by reference: counting them takes seconds
+    "primer": (86_224, 8_596, 8_465),
+    "primer/acceptability": (75_442, 7_526, 7_544),
+    "primer/counterfactuals": (146_360, 14_602, 14_560),
+    "primer/entailment": (183_093, 18_308, 18_299),
+    "primer/paraphrase": (207_987, 20_919, 21_018),
+    "primer/questions": (372_138, 37_277, 37_597),
+    "primer/relatedness": (191_053, 18_994, 18_850),
+    "primer/rewrites": (159_120, 16_090, 15_904),
+    "primer/sentiment": (75_896, 7_661, 7_509),
+}
 SIZE = 10_000
 LARGEST = 1_000_000
 HELD_OUT = 1_000
