@@ -83,7 +83,8 @@ def _runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @cache
 def _run(experiment: str, model: str) -> Result:
     """In this process, which is what a run does in one of its own; once."""
-    return _result(experiment, model, "primer:size=400", {"max_sentences": 22, **QUICK[experiment]})
+    few = {"max_sentences": 22 if model == "bert" else 30}  # so many beat the trivial baseline
+    return _result(experiment, model, "primer:size=400", few | QUICK[experiment])
 
 
 def _result(experiment: str, model: str, corpus: str, settings: dict[str, Any]) -> Result:
