@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import workbench as wb
+from tests.minis import shared
 from tests.models import headed
 from tests.night import mostly
 from workbench.analyses.asking.source import GROUPS, attended, carried
@@ -20,7 +21,7 @@ TEXT = "Ben walks to the hill. The girls were tall."
 
 @pytest.mark.parametrize("ref", mostly(("mini:gpt", "mini:t5"), "mini:t5"))
 def test_each_piece_has_the_scores_of_leave_one_out(ref: str) -> None:
-    model = wb.load(ref, device="cpu")
+    model = shared(ref)
     pieces = [step.index for step in wb.generate(model, TEXT, 4).steps]
     found = carried(model, TEXT, pieces, 4)
     for n, piece in enumerate(pieces):
@@ -39,7 +40,7 @@ def test_each_piece_has_the_scores_of_leave_one_out(ref: str) -> None:
 
 
 def test_words_of_a_long_source_are_hidden_in_groups() -> None:
-    model = wb.load("mini:t5", device="cpu")
+    model = shared("mini:t5")
     text = "Ben walks to the hill. " * 60
     shares: list[float] = []
     found = carried(model, text, [5, 7], on_progress=shares.append)
@@ -51,7 +52,7 @@ def test_words_of_a_long_source_are_hidden_in_groups() -> None:
 @pytest.mark.parametrize("ref", ["mini:t5", "bart"])
 def test_attention_is_that_of_bare_transformers(ref: str) -> None:
     model: Any = (
-        wb.load(ref, device="cpu") if ":" in ref
+        shared(ref) if ":" in ref
         else headed.made("bart", "BartForConditionalGeneration")
     )  # fmt: skip
     pieces = [step.index for step in wb.generate(model, TEXT, 5).steps]
@@ -81,7 +82,7 @@ def test_attention_is_that_of_bare_transformers(ref: str) -> None:
 
 
 def test_a_decoder_is_scored_on_the_part_that_it_read() -> None:
-    model = wb.load("mini:gpt", device="cpu")
+    model = shared("mini:gpt")
     text = "Ben walks to the hill. " * 40
     pieces = [step.index for step in wb.generate(model, text, 8).steps]
     found = carried(model, text, pieces, 8)
@@ -91,7 +92,7 @@ def test_a_decoder_is_scored_on_the_part_that_it_read() -> None:
 
 def test_a_word_that_a_text_copies_carries_it() -> None:
     """The end of a text is decided by its last words, not by a group of words far away."""
-    model = wb.load("mini:gpt", device="cpu")
+    model = shared("mini:gpt")
     text = "The girls were old. Ben walks to the"
     scores = carried(model, text, [step.index for step in wb.generate(model, text, 1).steps])
     by_word = {scores.doc[word].text: score for word, score in scores.of_words().items()}
@@ -100,6 +101,6 @@ def test_a_word_that_a_text_copies_carries_it() -> None:
 
 def test_what_reads_words_by_their_letters_hides_none() -> None:
     with pytest.raises(wb.WorkbenchError, match="letters"):
-        carried(wb.load("mini:elmo", device="cpu"), TEXT, [3])
+        carried(shared("mini:elmo"), TEXT, [3])
     with pytest.raises(wb.WorkbenchError, match="nothing"):
-        carried(wb.load("mini:gpt", device="cpu"), TEXT, [])
+        carried(shared("mini:gpt"), TEXT, [])

@@ -6,6 +6,7 @@ import pytest
 
 import workbench as wb
 from tests.analyses.attention.test_grids import made
+from tests.minis import shared
 from workbench.analyses.attention.capture import attention
 from workbench.analyses.attention.changes import changed_most, changes
 from workbench.analyses.attention.grids import Grid, Options, grid_of
@@ -60,7 +61,7 @@ def test_the_caption_has_the_corpus_only_where_a_run_has() -> None:
 
 
 def test_an_edit_changes_heads_and_no_edit_none() -> None:
-    model = wb.load("mini:bert", device="cpu")
+    model = shared("mini:bert")
     one, other = (attention(model, f"The {noun} sees Mary .") for noun in ("dog", "river"))
     found = changes(one, other, SELF, Options())
     values = np.array(found, dtype=float)
@@ -74,7 +75,7 @@ def test_an_edit_changes_heads_and_no_edit_none() -> None:
 
 def test_similar_pairs_have_the_tags_and_their_attention() -> None:
     """Each pair is the strongest of its sentence, as its own maps say."""
-    model = wb.load("mini:bert", device="cpu")
+    model = shared("mini:bert")
     docs = list(wb.read("primer").docs("test", 20))
     site = model.sites[1]
     found = similar(model, docs, site, 2, ("VERB", "NOUN"), first=100)

@@ -9,6 +9,7 @@ import pytest
 
 import workbench as wb
 from tests.analyses.predictions.known import KEY, planted
+from tests.minis import shared
 from tests.night import mostly
 from workbench.analyses.attribution.agreement import (
     Compared,
@@ -42,7 +43,7 @@ def of_key(text: str) -> tuple[Prediction, Target]:
 
 @cache
 def model_of(name: str) -> wb.Model:
-    return wb.load(name, device="cpu")
+    return shared(name)
 
 
 MINIS = ("mini:bert", "mini:gpt", "mini:t5", "mini:elmo")
@@ -56,7 +57,7 @@ MINIS = ("mini:bert", "mini:gpt", "mini:t5", "mini:elmo")
     ),
 )  # fmt: skip
 def test_leave_one_out_is_what_hiding_each_word_does(name: str, by: Any) -> None:
-    for doc in wb.read("primer").docs("test", limit=3):
+    for doc in wb.read("primer").docs("test", limit=1):
         prediction = of_word(model_of(name), doc, max(2, len(doc) - 3))
         target = probability(prediction)
         found = attribute_prediction(prediction, target, "leave-one-out", by=by)

@@ -12,6 +12,7 @@ import torch
 import workbench as wb
 from tests.analyses.attribution.test_faithfulness import a_map, planted
 from tests.analyses.predictions.test_predict import LONG, model_of
+from tests.minis import shared
 from workbench import WorkbenchError
 from workbench.analyses.attribution.faithfulness import _verdict, faithfulness
 from workbench.analyses.predictions.edits import token_effects
@@ -264,12 +265,9 @@ def test_an_answer_is_not_in_the_question(heads: Any, target: Any) -> None:
         ("mini:gpt", lambda m: wb.predict(m, LONG)),
         ("mini:gpt", lambda m: wb.predict(m, f"{LONG} ___")),
         ("mini:gpt", lambda m: wb.generate(m, LONG, 1)),
-        ("mini:bert", lambda m: wb.attribute(m, LONG, word=3, method="random")),
         ("mini:bert", lambda m: wb.attribute(m, f"___ {LONG}", method="random")),
         ("mini:t5", lambda m: wb.attribute(m, LONG, method="random")),
-        ("mini:gpt", lambda m: wb.attribute(m, LONG, method="random")),
         ("mini:gpt", lambda m: wb.attribute(m, f"{LONG} ___", method="random")),
-        ("mini:gpt", lambda m: wb.contributions(m, LONG)),
         ("mini:bert", lambda m: wb.contributions(m, LONG, word=3)),
     ],
 )
@@ -291,8 +289,8 @@ def test_a_text_that_is_read_has_no_such_note(name: str, call: Any) -> None:
 
 
 def test_no_number_is_an_error(heads: Any, tmp_path: Path) -> None:
-    for name, text in (("bert", HIDDEN), ("gpt", "Ben walks"), ("t5", "Ben walks")):
-        model = wb.load(f"mini:{name}", device="cpu")
+    for name, text in (("bert", HIDDEN), ("t5", "Ben walks")):
+        model = shared(f"mini:{name}")
         model.save(tmp_path / name)
         broken: Any = wb.load(str(tmp_path / name), device="cpu")
         with torch.no_grad():
@@ -311,7 +309,7 @@ def test_no_number_is_an_error(heads: Any, tmp_path: Path) -> None:
 
 def test_a_task_head_that_gives_no_number_is_an_error(tmp_path: Path) -> None:
     body = model_of("mini:bert")
-    for name in ("sentiment", "relatedness", "pos"):
+    for name in ("relatedness", "pos"):
         head = MixHead(TASKS[name], body.stacks[0].layers, body.width, False, SCALE)
         torch.nn.init.constant_(head.outer.bias, torch.nan)
         body.with_task_head(head).save(tmp_path / name)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.minis import shared
 from workbench.analyses.attribution import methods
 from workbench.analyses.attribution.methods import LAYER_METHODS, METHODS
 
@@ -41,7 +42,7 @@ def explained(model: wb.Model, method: str, baseline: str, steps: int, length: i
 
 
 def test_no_method_raises() -> None:
-    models = [wb.load(name, device="cpu") for name in ("mini:bert", "mini:gpt")]
+    models = [shared(name) for name in ("mini:bert", "mini:gpt")]
     for number, case in enumerate(QUICK):  # each method by one of both and the other
         explained(models[number % 2], *case)
 
@@ -50,7 +51,7 @@ def test_no_method_raises() -> None:
 @pytest.mark.parametrize("name", ["mini:bert", "mini:gpt", "mini:t5", "mini:elmo"])
 @pytest.mark.parametrize("method", TRIED)
 def test_no_method_raises_on_the_whole_grid(name: str, method: str) -> None:
-    model = wb.load(name, device="cpu")
+    model = shared(name)
     lengths = LENGTHS[:3] if method in LAYER_METHODS else LENGTHS
     for baseline, steps, length in itertools.product(BASELINES, STEPS, lengths):
         explained(model, method, baseline, steps, length)
@@ -60,7 +61,7 @@ def test_a_gradient_that_is_not_a_number_is_refused(monkeypatch: pytest.MonkeyPa
     """As that of a square root at the baseline zero, where the output itself is finite."""
     known = methods._Task.of_vectors
     monkeypatch.setattr(methods._Task, "of_vectors", lambda *a: known(*a) * np.nan)
-    model = wb.load("mini:gpt", device="cpu")
+    model = shared("mini:gpt")
     for method in ("integrated-gradients", "gradient-x-input"):
         with pytest.raises(wb.WorkbenchError, match="not a finite number") as caught:
             wb.attribute(model, text_of(5), method=method, baseline="zero")
@@ -68,7 +69,7 @@ def test_a_gradient_that_is_not_a_number_is_refused(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_map_that_misses_more_than_one_percent_says_that_it_is_no_explanation() -> None:
-    model = wb.load("mini:gpt", device="cpu")
+    model = shared("mini:gpt")
     path: Any = {"method": "integrated-gradients", "measure": "logit", "baseline": "zero"}
     rough = wb.attribute(model, text_of(7), **path, max_steps=1)
     assert rough.missed > 0.01 and "no explanation" in rough.notes[-1]

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import workbench as wb
+from tests.minis import shared
 from tests.night import mostly
 from workbench.analyses.attribution.figures.one_prediction import attribution_map
 from workbench.analyses.predictions.explained import choice_of, prediction_of
@@ -16,7 +17,7 @@ from workbench.core.errors import WorkbenchError
 
 
 def mini(name: str) -> Any:
-    return wb.load(f"mini:{name}", device="cpu")
+    return shared(f"mini:{name}")
 
 
 @pytest.mark.parametrize("name", mostly(["bert", "gpt", "t5", "elmo"], "bert", "t5"))

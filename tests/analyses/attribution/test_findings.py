@@ -9,6 +9,7 @@ import pytest
 import workbench as wb
 from tests.findings import OBJECTIVE, Tables, findings_of
 from tests.judges.odd import run_here
+from tests.minis import shared
 from workbench.analyses.attribution.attribution_corpus import COLUMNS
 from workbench.analyses.attribution.experiments import AttributionOverCorpus
 from workbench.analyses.attribution.findings import attribution, which_words
@@ -114,7 +115,7 @@ def test_methods_that_do_not_differ_are_named_together() -> None:
 def test_methods_are_compared_on_the_same_texts() -> None:
     """The gain of the best method minus that of another, by document, with a plain bootstrap."""
     found = run_here(
-        "attribution", wb.load("mini:bert", device="cpu"), wb.read("primer:size=200"),
+        "attribution", shared("mini:bert"), wb.read("primer:size=200"),
         max_predictions=6, methods=("gradient-x-input", "occlusion"), random_models=0,
         n_shuffles=100,
     ).tables["methods"].set_index("method")  # fmt: skip

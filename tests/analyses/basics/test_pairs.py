@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.minis import shared
 from tests.models import bilms, headed, zoo
 from workbench import Corpus, Model, Result, WorkbenchError, encode, experiments, load, read
 from workbench.analyses.basics.experiments import MINIMAL_PAIRS, MinimalPairs
@@ -416,7 +417,7 @@ def test_xlnet_is_scored_over_orders(tmp_path: Path) -> None:
     accuracy = float((np.array(gaps) > 0).mean())
     assert facts_["accuracy of an order"].startswith(f"{accuracy:.4f} (")
     causal = MINIMAL_PAIRS.run(  # of which likelihoods are known, so there are no orders
-        Inputs((load("mini:gpt", device="cpu"),), (corpus,), "test", limit=2), settings, Quiet()
+        Inputs((shared("mini:gpt"),), (corpus,), "test", limit=2), settings, Quiet()
     )
     assert "orders" not in set(causal.tables["scoring"]["fact"])
     assert not any("order" in caveat.text for caveat in causal.caveats)

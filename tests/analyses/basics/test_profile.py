@@ -174,8 +174,9 @@ def test_losses_of_each_objective(
     assert {m: (v, n) for m, v, n in found[["metric", "value", "n"]].itertuples(index=False)} == (
         expected
     )
+    tables = profiled(model, corpus).tables
     for table, about in PROFILE.tables.items():
-        frame = profiled(model, corpus).tables[table]
+        frame = tables[table]
         assert not frame.duplicated(list(about.keys)).any()
 
 

@@ -9,6 +9,7 @@ import torch
 
 import workbench as wb
 from tests.analyses.basics.test_pairs import Quiet
+from tests.minis import shared
 from tests.models import headed
 from tests.night import mostly
 from workbench.analyses.cloze.experiments import CLOZE, Cloze
@@ -60,10 +61,10 @@ def test_a_model_fond_of_a_word_is_right_where_it_is_right() -> None:
 
 def test_pairs_show_a_preference_for_one_option() -> None:
     corpus = wb.read("primer/counterfactuals")
-    found = filled(wb.load("mini:gpt", device="cpu"), corpus, 40)
+    found = filled(shared("mini:gpt"), corpus, 40)
     pairs = found.tables["pairs"].set_index("task").loc["choice, full"]
     assert pairs["lower"] > 0.25
-    twin = filled(wb.load("mini:gpt@random", device="cpu"), corpus, 40)
+    twin = filled(shared("mini:gpt@random"), corpus, 40)
     fair = twin.tables["pairs"].set_index("task").loc["choice, full"]
     assert fair["both"] < 0.25 < fair["always_same"]
     assert all(each.verdict != "supported" for each in findings(twin.tables))
@@ -128,13 +129,13 @@ def test_a_passage_adds_nats_or_takes_them() -> None:
 
 def test_what_follows_is_a_score_only_where_something_follows() -> None:
     corpus = wb.read(["Ann has a dog. She sees a dog", "Ben has a hat. He sees a hat"])
-    found = filled(wb.load("mini:gpt", device="cpu"), corpus, choices=2)
+    found = filled(shared("mini:gpt"), corpus, choices=2)
     assert "choice, partial" not in set(found.tables["scores"]["task"])
 
 
 def test_long_texts_lose_their_first_words() -> None:
     long = "the dog sees Mary . " * 60
-    model: Any = wb.load("mini:gpt", device="cpu")
+    model: Any = shared("mini:gpt")
     found = filled(model, wb.read([f"{long} Ben met the cat.", "Ann runs. Ben met the cat."]))
     assert any("first words are left out" in caveat.text for caveat in found.caveats)
     assert found.tables["items"]["nats"].gt(0).all()
@@ -144,7 +145,7 @@ def test_long_texts_lose_their_first_words() -> None:
     "name", mostly(("mini:bert", "mini:elmo", "mini:t5"), "mini:bert", "mini:t5")
 )
 def test_every_objective_fills_gaps(name: str) -> None:
-    found = filled(wb.load(name, device="cpu"), wb.read("primer/counterfactuals"), 12, choices=0)
+    found = filled(shared(name), wb.read("primer/counterfactuals"), 12, choices=0)
     scores = rows(found)
     assert scores.loc[("all", "choice, full", "with the passage"), "accuracy"] > 0.6
     assert len(list(findings(found.tables))) >= 2
@@ -153,7 +154,7 @@ def test_every_objective_fills_gaps(name: str) -> None:
 
 
 def test_findings_say_that_a_passage_hurts() -> None:
-    found = filled(wb.load("mini:gpt", device="cpu"), wb.read("primer"), 60)
+    found = filled(shared("mini:gpt"), wb.read("primer"), 30)
     of_passage = [each for each in findings(found.tables) if each.table == "passage"]
     assert any("hurts" in each.claim or "not significantly" in each.claim for each in of_passage)
     for each in of_passage:
@@ -164,7 +165,7 @@ def test_findings_say_that_a_passage_hurts() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_random_twins_find_nothing(seed: int) -> None:
-    model = wb.load("mini:gpt@random", device="cpu", seed=seed)
+    model = shared("mini:gpt@random", seed=seed)
     found = filled(model, wb.read("primer/counterfactuals"), 60)
     supported = [each.claim for each in findings(found.tables) if each.verdict == "supported"]
     assert not supported

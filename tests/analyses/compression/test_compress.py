@@ -12,6 +12,7 @@ import pytest
 import workbench as wb
 from tests.findings import findings_of
 from tests.judges.odd import Quiet, run_here
+from tests.minis import shared
 from tests.models import headed
 from tests.models.compression.test_planted import useless
 from tests.night import mostly
@@ -40,10 +41,10 @@ def corpus() -> wb.Corpus:
 def mini(corpus: wb.Corpus) -> Any:
     """The result of `mini:bert`, cut in four ways."""
     settings = {
-        **SMALL, "random_orders": 2, "max_pairs": 16, "max_sentences": 20,
+        **SMALL, "random_orders": 2, "max_pairs": 6, "max_sentences": 20,
         "methods": ("weights", "neurons", "layers", "vocabulary"),
     }  # fmt: skip
-    return run_here("compress", wb.load("mini:bert", device="cpu"), corpus, **settings)
+    return run_here("compress", shared("mini:bert"), corpus, **settings)
 
 
 def rows(tables: Any, order: str = "best") -> Any:
@@ -65,7 +66,7 @@ def test_what_a_model_does_not_need_is_cut_without_loss(part: str, corpus: wb.Co
 
 
 def test_values_are_those_of_the_cut_model(mini: Any, corpus: wb.Corpus) -> None:
-    model: Any = wb.load("mini:bert", device="cpu")
+    model: Any = shared("mini:bert")
     docs = list(corpus.docs("test", 20))
     small = cut_neurons(model, 0.5)
     evaluation = build_evaluation(small, docs, "", 0, "")
@@ -124,7 +125,7 @@ def test_an_order_that_no_random_one_was_compared_with_is_called_untested(mini: 
 
 @pytest.mark.slow  # by day `test_what_a_model_does_not_need_is_cut_without_loss`
 def test_random_weights_know_no_order(corpus: wb.Corpus) -> None:
-    model = wb.load("mini:bert@random", device="cpu")
+    model = shared("mini:bert@random")
     tables = run_here("compress", model, corpus, **{**SMALL, "random_orders": 3}).tables
     found = findings_of("compress", tables).values()
     assert all(each.verdict != "supported" for each in found)

@@ -16,6 +16,7 @@ import workbench as wb
 from tests.findings import findings_of
 from tests.judges.in_process import Answered
 from tests.judges.odd import Quiet
+from tests.minis import shared
 from tests.night import mostly
 from workbench import experiments
 from workbench.analyses.domain.adapted import _differences, _given, drift_table, run
@@ -237,7 +238,7 @@ def test_a_text_without_room_for_a_scored_one_is_refused(tmp_path: Path) -> None
 
 def test_bits_are_the_mean_over_seeds_of_those_of_a_plain_loop() -> None:
     batch = wb.encode(wb.read("primer:size=200").docs("test", 8))
-    models = [wb.load("mini:gpt", device="cpu"), wb.load("mini:gpt@random", device="cpu")]
+    models = [shared("mini:gpt"), shared("mini:gpt@random")]
     scores = [likelihood(model, batch) for model in models]
     found = bits_per_character(batch, [scores, scores[:1] * 2], 0, "here", draws=400)
     alone = []
@@ -270,7 +271,7 @@ def test_words_of_a_domain_by_hand() -> None:
 
 @pytest.mark.parametrize("name", ["gpt", "bert"])
 def test_pieces_of_words_are_those_of_the_tokenizer(name: str) -> None:
-    model: Any = wb.load(f"mini:{name}", device="cpu")
+    model: Any = shared(f"mini:{name}")
     words = ["dog", "unlocks", "Zurich", "hill"]
     plain = [
         len(model.tokenizer(f" {word}", add_special_tokens=False)["input_ids"]) for word in words
@@ -296,14 +297,14 @@ def test_drift_is_compared_layer_by_layer_over_seeds() -> None:
 
 def test_pseudo_likelihoods_of_other_vocabularies_are_not_compared() -> None:
     batch = wb.encode(wb.read("primer:size=200").docs("test", 3))
-    scores = likelihood(wb.load("mini:bert", device="cpu"), batch)
+    scores = likelihood(shared("mini:bert"), batch)
     found = {"domain": bits_per_character(batch, [[scores]] * len(ARMS), 0, "here", draws=50)}
     assert OWN not in set(_differences(found, "pseudo")["arm"])
     assert len(_differences(found, "left to right")) == len(PAIRS)
 
 
 def test_a_model_in_memory_only_is_refused() -> None:
-    model = wb.load("mini:gpt", device="cpu")
+    model = shared("mini:gpt")
     with pytest.raises(WorkbenchError, match="memory"):
         _given(Inputs((model,)))
 

@@ -6,6 +6,7 @@ import pytest
 
 import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model
+from tests.minis import shared
 from tests.night import mostly
 from workbench.analyses.editing.effects import changes, written
 from workbench.analyses.predictions.prediction import following, of_word
@@ -19,7 +20,7 @@ DOC = doc_of("Ben walks to the hill .")
 @pytest.mark.parametrize("name", mostly(("mini:bert", "mini:gpt"), "mini:gpt"))
 def test_what_a_head_writes_is_its_direct_contribution(name: str) -> None:
     """Of several choices in one pass, as `wb.contributions` has them one by one."""
-    model = wb.load(name, device="cpu")
+    model = shared(name)
     prediction = following(model, DOC) if name == "mini:gpt" else of_word(model, DOC, 1)
     choices = prediction.logits()[0].topk(3).indices.tolist()
     kind = "causal" if name == "mini:gpt" else "self"
@@ -35,7 +36,7 @@ def test_what_a_head_writes_is_its_direct_contribution(name: str) -> None:
 
 
 def test_a_head_of_the_encoder_writes_nothing_to_the_decoder() -> None:
-    model = wb.load("mini:t5", device="cpu")
+    model = shared("mini:t5")
     prediction = of_word(model, DOC, 1)
     assert written(model, prediction, [5], ("encoder", "self", 0, 0)).empty
     assert len(written(model, prediction, [5], ("decoder", "cross", 0, 0))) == 1
@@ -44,7 +45,7 @@ def test_a_head_of_the_encoder_writes_nothing_to_the_decoder() -> None:
 def _models() -> dict[str, tuple[Model, Any]]:
     corpus = odd_corpus()
     return {
-        "mini:bert": (wb.load("mini:bert", device="cpu"), [*wb.read("primer").docs("test", 12)]),
+        "mini:bert": (shared("mini:bert"), [*wb.read("primer").docs("test", 12)]),
         "odd": (odd_model(corpus), [*corpus.docs("test", 12)]),
     }
 
@@ -60,7 +61,7 @@ def test_the_loss_with_an_edit_is_that_of_the_ablated_head() -> None:
 
 
 def test_the_loss_of_a_decoder_is_that_of_a_plain_loop() -> None:
-    model = wb.load("mini:gpt", device="cpu").edited("3.2=0")
+    model = shared("mini:gpt").edited("3.2=0")
     docs = [*wb.read("primer").docs("test", 5)]
     nats, number = 0.0, 0
     for doc in docs:
@@ -68,5 +69,5 @@ def test_the_loss_of_a_decoder_is_that_of_a_plain_loop() -> None:
         logits = model.net(ids).logits[0, :-1].log_softmax(-1)
         nats -= logits.gather(1, ids[0, 1:, None]).sum().item()
         number += ids.shape[1] - 1
-    loss, _ = changes(wb.load("mini:gpt", device="cpu"), model, docs)
+    loss, _ = changes(shared("mini:gpt"), model, docs)
     assert loss.after == pytest.approx(nats / number, abs=1e-5)

@@ -11,6 +11,7 @@ import torch
 
 import workbench as wb
 from tests.analyses.basics.test_pairs import Quiet
+from tests.minis import shared
 from tests.models import headed, zoo
 from workbench.analyses.family.compared import _named, run
 from workbench.analyses.family.experiments import FAMILY, Family
@@ -36,7 +37,7 @@ def gpt(tmp: Path, uniform: bool = False) -> Any:
 
 def test_bits_are_those_of_a_plain_loop() -> None:
     """One text at a time, without padding; the first piece has no context and does not count."""
-    model: Any = wb.load("mini:gpt", device="cpu")
+    model: Any = shared("mini:gpt")
     bits = characters = 0.0
     for doc in CORPUS.docs("test", LIMIT):
         ids = model.tokenizer(doc.text, add_special_tokens=False)["input_ids"]
@@ -44,7 +45,7 @@ def test_bits_are_those_of_a_plain_loop() -> None:
             logits = model.net(torch.tensor([ids])).logits[0].log_softmax(-1)
         bits -= sum(float(logits[n, piece]) for n, piece in enumerate(ids[1:])) / math.log(2)
         characters += len(doc.text) - len(model.tokenizer.decode(ids[:1]).lstrip())
-    row = compared(model, wb.load("mini:bert", device="cpu")).tables["text"].iloc[0]
+    row = compared(model, shared("mini:bert")).tables["text"].iloc[0]
     assert row["unscored"] == LIMIT
     assert row["bits_per_character"] == pytest.approx(bits / row["characters"], rel=1e-4)
     assert row["characters"] == pytest.approx(characters, abs=LIMIT)
@@ -52,13 +53,13 @@ def test_bits_are_those_of_a_plain_loop() -> None:
 
 def test_a_uniform_model_needs_the_bits_of_its_vocabulary(tmp_path: Path) -> None:
     model = gpt(tmp_path, uniform=True)
-    row = compared(model, wb.load("mini:gpt", device="cpu")).tables["text"].iloc[0]
+    row = compared(model, shared("mini:gpt")).tables["text"].iloc[0]
     scored = row["pieces"] * math.log2(len(model.tokenizer))
     assert row["bits_per_character"] == pytest.approx(scored / row["characters"], rel=1e-6)
 
 
 def test_the_model_that_learnt_is_the_best_and_its_copy_no_worse(tmp_path: Path) -> None:
-    mini = wb.load("mini:gpt", device="cpu")
+    mini = shared("mini:gpt")
     found = compared(gpt(tmp_path, uniform=True), mini, mini)
     gaps = found.tables["differences"].set_index("model")
     copy = gaps.loc["mini:gpt (2)"]
@@ -72,7 +73,7 @@ def test_the_model_that_learnt_is_the_best_and_its_copy_no_worse(tmp_path: Path)
 
 
 def test_kinds_of_likelihood_are_not_compared() -> None:
-    models = [wb.load(f"mini:{name}", device="cpu") for name in ("bert", "gpt", "elmo", "t5")]
+    models = [shared(f"mini:{name}") for name in ("bert", "gpt", "elmo", "t5")]
     found = compared(*models)
     kinds = found.tables["text"].set_index("model")["kind"]
     assert kinds["mini:gpt"] == "left to right" and kinds["mini:elmo"] == "both directions"
@@ -87,7 +88,7 @@ def test_a_text_too_long_for_one_model_is_left_out_for_all(tmp_path: Path) -> No
     limit = short.max_pieces
     long = "the old dog sees Mary . " * limit
     corpus = wb.read(["Ben walks to the hill.", long, "Ann saw a dog."])
-    inputs = Inputs((short, wb.load("mini:elmo", device="cpu")), (corpus,))
+    inputs = Inputs((short, shared("mini:elmo")), (corpus,))
     found = run(inputs, Family(parts=("text",)), Quiet())
     assert (found.tables["text"]["texts"] == 2).all()
     assert "1 of 3 texts" in found.caveats[0].text
@@ -95,7 +96,7 @@ def test_a_text_too_long_for_one_model_is_left_out_for_all(tmp_path: Path) -> No
 
 def test_a_model_without_a_head_for_words_is_left_out_with_the_reason(tmp_path: Path) -> None:
     bare = wb.load(zoo.make("bert", tmp_path / "bare"), device="cpu")
-    found = compared(bare, wb.load("mini:gpt", device="cpu"), parts=("text", "cost"))
+    found = compared(bare, shared("mini:gpt"), parts=("text", "cost"))
     assert list(found.tables["text"]["model"]) == ["mini:gpt"]
     out = found.tables["left_out"].iloc[0]
     assert out["model"] == bare.name and "language-model head" in out["why"]
@@ -105,7 +106,7 @@ def test_a_model_without_a_head_for_words_is_left_out_with_the_reason(tmp_path: 
 
 
 def test_names_of_models_are_unique() -> None:
-    mini = wb.load("mini:bert", device="cpu")
+    mini = shared("mini:bert")
     assert list(_named([mini, mini, mini])) == ["mini:bert", "mini:bert (2)", "mini:bert (3)"]
 
 
@@ -115,7 +116,7 @@ def test_names_of_models_are_unique() -> None:
 @pytest.mark.usefixtures("warm_workers")
 def test_the_parts_are_the_runs_they_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
-    models = [wb.load(f"mini:{name}", device="cpu") for name in ("gpt", "elmo")]
+    models = [shared(f"mini:{name}") for name in ("gpt", "elmo")]
     found = wb.run(
         "family", model=models, corpus=CORPUS, device="cpu", parts=("pairs", "heads"),
         max_sentences=20,
@@ -170,7 +171,7 @@ def test_a_model_has_the_largest_share_of_heads_only_beyond_the_next(
 
 
 def test_every_figure_draws_what_there_is() -> None:
-    models = [wb.load(f"mini:{name}", device="cpu") for name in ("bert", "gpt")]
+    models = [shared(f"mini:{name}") for name in ("bert", "gpt")]
     tables = compared(*models, parts=("text", "cost")).tables | scores(
         ("mini:bert", 0.9, 0.88, 0.92), ("mini:gpt", 0.7, 0.67, 0.73)
     )

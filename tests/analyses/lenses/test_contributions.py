@@ -17,6 +17,7 @@ from tests.analyses.predictions import task_folders
 from tests.analyses.predictions.task_folders import NAMES, with_head
 from tests.findings import OBJECTIVE, findings_of
 from tests.judges.odd import run_here
+from tests.minis import shared
 from tests.models.headed import made
 from tests.models.test_attention import cases
 from tests.models.test_logits import HEADED
@@ -327,7 +328,7 @@ def test_a_classifiers_contributions_sum_over_all_pieces(kind: str) -> None:
     mostly([("mini:bert", 1), ("mini:gpt", 4), ("mini:t5", 1)], ("mini:bert", 1), ("mini:gpt", 4)),
 )
 def test_a_contrast_is_the_difference_of_two_choices(ref: str, word: int) -> None:
-    model = wb.load(ref, device="cpu")
+    model = shared(ref)
     text = "Ben walks to the hill."
     both = [wb.contributions(model, text, word=word, target=choice) for choice in (11, 12)]
     contrast = wb.contributions(model, text, word=word, target=11, against=12)
@@ -339,7 +340,7 @@ def test_a_contrast_is_the_difference_of_two_choices(ref: str, word: int) -> Non
 
 
 def test_the_default_is_the_most_probable_choice_and_text_names_one() -> None:
-    model = wb.load("mini:gpt", device="cpu")
+    model = shared("mini:gpt")
     found = wb.contributions(model, "Ben walks to the hill.", word=4)
     prediction = of_word(model, doc_of("Ben walks to the hill."), 4)
     with torch.no_grad():
@@ -353,7 +354,7 @@ def test_the_default_is_the_most_probable_choice_and_text_names_one() -> None:
 
 
 def test_a_prediction_may_be_given() -> None:
-    model = wb.load("mini:t5", device="cpu")
+    model = shared("mini:t5")
     prediction = of_word(model, doc_of("Ben walks to the hill."), 2)
     assert prediction.gold is not None
     found = wb.contributions(model, prediction, target=Target(prediction.gold))
@@ -374,7 +375,7 @@ def test_a_prediction_may_be_given() -> None:
 )
 def test_mistakes_are_said(ref: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(WorkbenchError, match=message):
-        wb.contributions(wb.load(ref, device="cpu"), "Ben walks to the hill.", **options)
+        wb.contributions(shared(ref), "Ben walks to the hill.", **options)
 
 
 # --- over a corpus --------------------------------------------------------------------------------
@@ -457,7 +458,7 @@ def test_the_parts_that_give_half_are_counted_from_the_largest() -> None:
 def test_a_corpus_without_words_to_predict_is_refused() -> None:
     corpus = Corpus("one", {"test": lambda: iter([doc_of("Ben")])})
     with pytest.raises(WorkbenchError, match="no two words"):
-        run_here("contributions", wb.load("mini:gpt", device="cpu"), corpus)
+        run_here("contributions", shared("mini:gpt"), corpus)
 
 
 @pytest.mark.parametrize("name", mostly(("llama", "bart", "xlnet", "deberta-v2"), "bart"))
@@ -480,8 +481,8 @@ def test_every_kind_of_model_runs_over_a_corpus(name: str) -> None:
 @pytest.mark.parametrize("kind", mostly(("class", "tags"), "class"))
 def test_a_task_head_over_a_corpus_is_the_mean_of_its_texts(kind: Any, tmp_path: Path) -> None:
     """Each text alone by `wb.contributions`; gains and their null counted one by one."""
-    model = with_head(wb.load("mini:bert", device="cpu"), tmp_path, kind)
-    few = 4 if kind == "class" else 2
+    model = with_head(shared("mini:bert"), tmp_path, kind)
+    few = 3 if kind == "class" else 2
     corpus = wb.read(f"primer{'/sentiment' if kind == 'class' else ''}:size=200")
     found = run_here("contributions", model, corpus, max_sentences=few, min_count=1)
     names = NAMES[kind]
@@ -515,7 +516,7 @@ def test_a_task_head_over_a_corpus_is_the_mean_of_its_texts(kind: Any, tmp_path:
 
 def test_a_part_that_writes_the_true_class_is_found(tmp_path: Path) -> None:
     """A head that reads one direction of the embeddings, along which two words differ."""
-    model: Any = with_head(wb.load("mini:gpt", device="cpu"), tmp_path, "class")
+    model: Any = with_head(shared("mini:gpt"), tmp_path, "class")
     head = wb.load(str(tmp_path), device="cpu").task_head
     vectors = model.net.transformer.wte.weight.detach()
     good, bad = (model.tokenizer("the " + word)["input_ids"][-1] for word in ("old", "hill"))
@@ -547,7 +548,7 @@ def test_a_part_that_writes_the_true_class_is_found(tmp_path: Path) -> None:
 
 
 def test_a_corpus_without_the_classes_is_refused(tmp_path: Path) -> None:
-    model = with_head(wb.load("mini:bert", device="cpu"), tmp_path, "class")
+    model = with_head(shared("mini:bert"), tmp_path, "class")
     with pytest.raises(WorkbenchError, match="labels"):
         run_here("contributions", model, wb.read("primer:size=200"), max_sentences=6)
 

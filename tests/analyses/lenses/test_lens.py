@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import workbench as wb
+from tests.minis import shared
 from tests.models.headed import made
 from tests.models.test_logits import HEADED
 from tests.night import mostly
@@ -28,7 +29,7 @@ FAMILIES = [name for name in HEADED if name not in ("t5-6-12", "bart-12-6")]
 
 
 def opened(name: str) -> Model:
-    return wb.load(name, device="cpu") if name in MINIS else made(name, HEADED[name], False)
+    return shared(name) if name in MINIS else made(name, HEADED[name], False)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +132,7 @@ def test_what_cannot_be_read_is_refused_with_a_remedy() -> None:
         lens(opened("mini:bert"), "")
     with pytest.raises(wb.WorkbenchError, match="'dog'"):
         lens(model, "Ben walks.", word="dog")
-    bare = wb.load("mini:bert", device="cpu")
+    bare = shared("mini:bert").copy()
     bare.language_model = ""
     with pytest.raises(wb.WorkbenchError, match="head"):
         lens(bare, "Ben walks.")
@@ -167,7 +168,7 @@ def test_a_text_whose_end_is_not_read_is_said_to_be_cut() -> None:
     ],
 )
 def test_the_hidden_words_of_a_text_are_read(ref: str, text: str) -> None:
-    model = wb.load(ref, device="cpu")
+    model = shared(ref)
     filled = wb.fill(model, text, top=1)
     last = wb.lens(model, text, top=1).choices.groupby("place").last()
     assert last["choice"].tolist() == [place.choices[0].text for place in filled.places]

@@ -9,6 +9,7 @@ from spacy.tokens import Doc
 
 import workbench as wb
 from tests.judges.odd import run_here
+from tests.minis import shared
 from tests.night import mostly
 from workbench.core.stats import p_value_beyond
 from workbench.corpora.layers import vocabulary
@@ -24,8 +25,8 @@ def untagged(*texts: list[str]) -> wb.Corpus:
     "name", mostly(("mini:bert", "mini:gpt", "mini:t5", "mini:elmo"), "mini:t5")
 )
 def test_tables_of_every_kind_of_model(name: str) -> None:
-    model = wb.load(name, device="cpu")
-    settings = {"max_predictions": 16, "random_models": 2, "max_sentences": 20}
+    model = shared(name)
+    settings = {"max_predictions": 12, "random_models": 2, "max_sentences": 12}
     result = run_here("lens", model, wb.read("primer"), **settings)
     again = run_here("lens", model, wb.read("primer"), **settings)
     declared = EXPERIMENTS["lens"]
@@ -74,7 +75,7 @@ def test_a_block_that_does_nothing_decides_nothing() -> None:
 
 def test_texts_without_tags_are_read_and_said_to_have_none() -> None:
     corpus = untagged(*[["The", "dog", "walks", "to", "the", "house", "."]] * 3)
-    result = run_here("lens", wb.load("mini:bert", device="cpu"), corpus, random_models=0)
+    result = run_here("lens", shared("mini:bert"), corpus, random_models=0)
     assert set(result.tables["groups"]["by"]) == {"all", "frequency"}
     assert "function words" not in set(result.tables["tests"]["comparison"])
     texts = " ".join(caveat.text for caveat in result.caveats)
@@ -86,7 +87,7 @@ def test_texts_without_tags_are_read_and_said_to_have_none() -> None:
 
 def test_texts_without_a_word_to_predict_are_an_error() -> None:
     with pytest.raises(wb.WorkbenchError, match="word"):
-        run_here("lens", wb.load("mini:gpt", device="cpu"), untagged(["Ben"]))
+        run_here("lens", shared("mini:gpt"), untagged(["Ben"]))
 
 
 def test_p_values_against_random_weights() -> None:

@@ -9,6 +9,7 @@ import torch
 import workbench as wb
 from tests.analyses.predictions.task_folders import doc_of, with_head
 from tests.judges.odd import run_here
+from tests.minis import shared
 from tests.models import headed
 from tests.night import mostly
 from workbench import WorkbenchError
@@ -29,7 +30,7 @@ HEADS: list[tuple[Kind, bool, bool]] = [
 def test_each_layer_is_read_as_by_a_plain_loop(
     kind: Kind, pairs: bool, lstm: bool, tmp_path: Path
 ) -> None:
-    model = with_head(wb.load("mini:bert", device="cpu"), tmp_path, kind, pairs, lstm)
+    model = with_head(shared("mini:bert"), tmp_path, kind, pairs, lstm)
     doc = doc_of(TEXT, "He is old ." if pairs else "")
     with torch.no_grad():
         for prediction in labelled(model, doc):
@@ -54,7 +55,7 @@ def test_each_layer_is_read_as_by_a_plain_loop(
 
 @pytest.mark.parametrize("name", ["mini:gpt", "mini:t5", "mini:elmo"])
 def test_the_last_layer_is_the_output_of_every_family(name: str, tmp_path: Path) -> None:
-    model = with_head(wb.load(name, device="cpu"), tmp_path, "class")
+    model = with_head(shared(name), tmp_path, "class")
     (prediction,) = labelled(model, doc_of(TEXT))
     with torch.no_grad():
         final, points = open_task_lens(model).read(labels_of_prediction([prediction]))
@@ -101,7 +102,7 @@ def test_the_decoder_of_a_classifier_is_read() -> None:
 
 
 def test_a_score_is_shown_as_in_the_corpus(tmp_path: Path) -> None:
-    model = with_head(wb.load("mini:bert", device="cpu"), tmp_path, "score")
+    model = with_head(shared("mini:bert"), tmp_path, "score")
     reading = wb.lens(model, TEXT)
     (guess,) = wb.predict(model, TEXT).table["score"]
     assert float(reading.table["score"].iloc[-1]) == pytest.approx(float(guess), abs=0.01)
@@ -109,7 +110,7 @@ def test_a_score_is_shown_as_in_the_corpus(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read(tmp_path: Path) -> None:
-    model = with_head(wb.load("mini:bert", device="cpu"), tmp_path, "class", pairs=True)
+    model = with_head(shared("mini:bert"), tmp_path, "class", pairs=True)
     with pytest.raises(WorkbenchError, match="two texts"):
         wb.lens(model, TEXT)
     with pytest.raises(WorkbenchError, match="tag"):
@@ -126,7 +127,7 @@ def run(model: Any, corpus: str, **settings: Any) -> Any:
 
 
 def test_texts_are_grouped_by_their_true_class(tmp_path: Path) -> None:
-    model = with_head(wb.load("mini:bert", device="cpu"), tmp_path, "class")
+    model = with_head(shared("mini:bert"), tmp_path, "class")
     found = run(model, "primer/sentiment:size=200", random_models=2)
     assert set(found.tables["groups"]["by"]) == {"all", "label"}
     assert set(found.tables["layers"]["sublayer"]) == {"embeddings", "mlp"}
@@ -141,7 +142,7 @@ def test_texts_are_grouped_by_their_true_class(tmp_path: Path) -> None:
 
 
 def test_without_true_labels_only_agreement_is_measured(tmp_path: Path) -> None:
-    model = with_head(wb.load("mini:bert", device="cpu"), tmp_path, "class")
+    model = with_head(shared("mini:bert"), tmp_path, "class")
     found = run(model, "primer:size=200", random_models=0, max_predictions=20)
     assert "accuracy" not in set(found.tables["layers"]["measure"])
     assert found.tables["groups"]["accuracy"].isna().all() and not len(found.tables["tests"])
@@ -160,7 +161,7 @@ def test_a_text_classifier_predicts_texts() -> None:
 def test_what_is_refused_before_a_run(tmp_path: Path) -> None:
     """A head of scores, and a language-model head that is not what the model was made for."""
     about = {
-        kind: facts(with_head(wb.load("mini:bert", device="cpu"), tmp_path / kind, kind))
+        kind: facts(with_head(shared("mini:bert"), tmp_path / kind, kind))
         for kind in ("class", "score", "answers")
     }
     refused = {

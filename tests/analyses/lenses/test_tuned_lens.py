@@ -10,6 +10,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 import workbench as wb
 from tests.judges.odd import odd_corpus, run_here
+from tests.minis import shared
 from tests.models.headed import made
 from tests.models.test_logits import HEADED
 from tests.night import mostly
@@ -110,7 +111,7 @@ def test_where_blocks_change_nothing_no_map_is_learnt() -> None:
     mostly(("mini:bert", "mini:gpt", "mini:t5", "mini:elmo"), "mini:elmo"),
 )
 def test_tables_and_maps_are_of_one_kind_for_every_mini(name: str) -> None:
-    model = wb.load(name, "cpu")
+    model = shared(name)
     corpus = wb.read("primer:size=150")
     found = run_here("tuned-lens", model, corpus, **QUICK, max_dev=20, max_test=20)
     layers = found.tables["layers"]
@@ -152,7 +153,7 @@ def test_every_family_with_a_head_learns_maps(name: str) -> None:
 
 def test_lenses_with_maps_are_those_of_the_replay() -> None:
     """Maps in `layer_logits` give what the experiment reads."""
-    model = wb.load("mini:gpt", "cpu")
+    model = shared("mini:gpt")
     maps = Maps(0.05 * torch.randn(4, 1, 128, 128), 0.1 * torch.randn(4, 1, 128))
     reader = Reader.of(model)
     batch = wb.encode(wb.read("primer").docs("test", 3))
@@ -166,7 +167,7 @@ def test_lenses_with_maps_are_those_of_the_replay() -> None:
 
 def test_a_direction_of_elmo_never_reads_its_own_word() -> None:
     """A map of the state of one direction does not see the other one, which read the next word."""
-    model = wb.load("mini:elmo", "cpu")
+    model = shared("mini:elmo")
     maps = Maps(torch.randn(2, 2, 128, 128), torch.randn(2, 2, 128))
     states = torch.randn(5, 256)
     other = states.clone()
@@ -176,7 +177,7 @@ def test_a_direction_of_elmo_never_reads_its_own_word() -> None:
 
 
 def test_gold_words_of_elmo_are_the_next_and_the_previous_ones() -> None:
-    model: Model = wb.load("mini:elmo", "cpu")
+    model: Model = shared("mini:elmo")
     docs = list(wb.read("primer").docs("test", 1))
     (found,) = Reader.of(model).predictions(wb.encode(docs), [0], 0)
     words = [token.text for token in docs[0]]
@@ -188,7 +189,7 @@ def test_gold_words_of_elmo_are_the_next_and_the_previous_ones() -> None:
 def test_maps_of_another_model_are_refused() -> None:
     found = run_here("tuned-lens", planted("identity"), CORPUS, **QUICK)
     with pytest.raises(WorkbenchError, match="do not fit") as error:
-        maps_of(found, wb.load("mini:gpt", "cpu"))
+        maps_of(found, shared("mini:gpt"))
     assert error.value.code == "model-mismatch"
 
 
@@ -198,7 +199,7 @@ def test_maps_of_another_model_are_refused() -> None:
 )
 def test_one_text_is_read_through_the_maps(name: str) -> None:
     """The last layer is the model's own, and the other layers are as near to it as in the run."""
-    model = wb.load(name, "cpu")
+    model = shared(name)
     found = run_here("tuned-lens", model, wb.read("primer:size=300"), **READ)
     doc = next(wb.read("primer").docs("test", 1))
     tuned, plain = wb.lens(model, doc, tuned=found), wb.lens(model, doc, sublayers=False)
@@ -211,7 +212,7 @@ def test_one_text_is_read_through_the_maps(name: str) -> None:
 
 
 def test_maps_of_other_weights_are_refused() -> None:
-    model = wb.load("mini:gpt", "cpu")
+    model = shared("mini:gpt")
     found = run_here("tuned-lens", model, wb.read("primer:size=300"), **{**READ, "steps": 1})
     with pytest.raises(WorkbenchError, match="other weights"):
         wb.lens(model.reinitialised(1), "Ben walks to the hill.", tuned=found)

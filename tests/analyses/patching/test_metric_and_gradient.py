@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 import workbench as wb
+from tests.minis import shared
 from tests.night import mostly
 from workbench import WorkbenchError
 
@@ -31,7 +32,7 @@ def choices(found: Any) -> list[int]:
 
 @pytest.mark.parametrize("name", mostly(("mini:bert", "mini:gpt"), "mini:bert"))
 def test_a_metric_of_ones_own_is_restored_like_a_target(name: str) -> None:
-    model = wb.load(name, device="cpu")
+    model = shared(name)
     own, other = (model.vocabulary[w] for w in _forms(name))
 
     def margin(logits: Tensor) -> Tensor:
@@ -50,7 +51,7 @@ def _forms(name: str) -> tuple[str, str]:
 
 
 def test_a_metric_that_is_not_a_number_for_each_row_is_refused() -> None:
-    model = wb.load("mini:bert", device="cpu")
+    model = shared("mini:bert")
     with pytest.raises(WorkbenchError, match="metric returns"):
         wb.patch(model, CLEAN, CORRUPT, metric=lambda logits: logits)
     with pytest.raises(WorkbenchError, match="metric"):
@@ -69,7 +70,7 @@ def test_effects_to_first_order_are_differences_for_small_changes(name: str, wha
     from workbench.analyses.predictions.explained import prediction_of, target_of
     from workbench.models.interventions import patching
 
-    model = wb.load(name, device="cpu")
+    model = shared(name)
     clean, corrupt = (prediction_of(model, text)[0] for text in PAIRS[name])
     target = target_of(corrupt)
     found = patch_effects(clean, corrupt, target, what, method="gradient")
@@ -105,7 +106,7 @@ def _pass(points: Any, prediction: Any) -> Any:
 
 def test_heads_of_the_last_block_are_nearly_linear_and_a_first_head_is_not() -> None:
     """From the last heads to a logit there are a norm and an MLP; the first are read by heads."""
-    model = wb.load("mini:gpt", device="cpu")
+    model = shared("mini:gpt")
     texts = PAIRS["mini:gpt"]
     exact, first = (
         wb.patch(model, *texts, "were", "was", what="heads", method=method)

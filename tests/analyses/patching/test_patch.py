@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from tests.analyses.predictions.known import KEY, planted
+from tests.minis import shared
 from tests.models.headed import made
 from tests.night import mostly
 from workbench.analyses.patching.alignment import matched, paired
@@ -38,7 +39,7 @@ WHAT: tuple[What, ...] = ("states", "heads", "mlps", "attentions")
 
 @cache
 def mini(name: str) -> Any:
-    return wb.load(name, device="cpu")
+    return shared(name)
 
 
 def predictions(name: str, *texts: str) -> list[Prediction]:

@@ -15,6 +15,7 @@ from spacy.tokens import Doc
 
 import workbench as wb
 from tests.judges.odd import run_here
+from tests.minis import shared
 from tests.night import mostly
 from tests.planted.look import BUILDERS, eager
 from workbench import Corpus, Result, WorkbenchError
@@ -44,7 +45,7 @@ def corpus(docs: list[Doc]) -> Corpus:
 
 @cache
 def mini(name: str) -> Any:
-    return wb.load(name, device="cpu")
+    return shared(name)
 
 
 def patching(model: Any, docs: list[Doc] | None = None, **settings: Any) -> Result:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-import workbench as wb
 from tests.analyses.predictions.known import KEY, planted
+from tests.minis import shared
 from tests.night import mostly
 from workbench.analyses.attribution.attribute import prediction_of
 from workbench.analyses.predictions.counterfactual import counterfactual
@@ -25,7 +25,7 @@ def test_the_word_that_the_model_reads_is_exchanged() -> None:
 
 @pytest.mark.parametrize("name", mostly(("bert", "gpt", "t5", "elmo"), "t5"))
 def test_the_suggested_text_changes_the_prediction(name: str) -> None:
-    model = wb.load(f"mini:{name}", device="cpu")
+    model = shared(f"mini:{name}")
     text = "The girls did not see it because they" + ("" if name == "gpt" else " were tall.")
     options = {} if name == "gpt" else {"word": "were"}
     own = prediction(model, text, **options)
@@ -46,20 +46,20 @@ def test_the_suggested_text_changes_the_prediction(name: str) -> None:
 
 def test_a_word_of_as_many_pieces_comes_before_a_larger_change() -> None:
     """Otherwise no state of the exchanged word could be restored."""
-    own = prediction(wb.load("mini:gpt", device="cpu"), "The zookeeper saw it because")
+    own = prediction(shared("mini:gpt"), "The zookeeper saw it because")
     swap = counterfactual(own)
     assert swap is not None
     assert int((own.text.words[0] == swap[0]).sum()) == len(pieces_of(own, *swap))
 
 
 def test_a_text_without_such_a_word_has_no_counterfactual() -> None:
-    model = wb.load("mini:gpt", device="cpu")
+    model = shared("mini:gpt")
     assert counterfactual(prediction(model, "Ben")) is None  # nothing before it predicts another
     assert counterfactual(prediction(model, "...")) is None
 
 
 def test_a_capital_letter_stays() -> None:
-    model = wb.load("mini:bert", device="cpu")
+    model = shared("mini:bert")
     own = prediction(model, "Girls were tall.", word="were")
     swap = counterfactual(own)
     assert swap is not None

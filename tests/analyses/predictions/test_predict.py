@@ -8,6 +8,7 @@ import torch
 
 import workbench as wb
 from tests.analyses.transfer.test_trying import predictions
+from tests.minis import shared
 from tests.models import headed, zoo
 from tests.models.test_logits import HEADED
 from tests.night import mostly
@@ -28,7 +29,7 @@ TEXT = "The dog ___ to the old house."
 
 @cache
 def model_of(name: str) -> Model:
-    return wb.load(name, device="cpu") if ":" in name else headed.made(name, HEADED[name], False)
+    return shared(name) if ":" in name else headed.made(name, HEADED[name], False)
 
 
 def transformer(name: str) -> HuggingFace:
@@ -192,7 +193,7 @@ def test_a_fine_tuned_head_predicts_as_in_its_run(name: str, column: str, tmp_pa
     of_words = name == "entities"
     corpus = wb.read(f"primer{'' if of_words else f'/{name}'}:size=100")
     said = predictions(
-        wb.load("mini:bert"),
+        shared("mini:bert"),
         corpus,
         tmp_path,
         method="frozen",
@@ -235,7 +236,7 @@ def test_what_is_explained_of_a_head_is_what_it_predicts(name: str, tmp_path: Pa
     """The distributions that attribution explains, against those of `thought`."""
     corpus = wb.read("primer:size=200" if name == "pos" else f"primer/{name}:size=200")
     task = {"task": name} if name == "pos" else {}
-    predictions(wb.load("mini:bert"), corpus, tmp_path, method="frozen", **task)
+    predictions(shared("mini:bert"), corpus, tmp_path, method="frozen", **task)
     model = wb.load(str(tmp_path))
     for doc in corpus.docs("test", 2):
         expected = predict_text(model, doc)
@@ -394,7 +395,7 @@ def test_a_model_without_a_head_predicts_nothing() -> None:
 
 
 def test_words_that_the_model_does_not_know_are_counted_in_a_note() -> None:
-    bert, elmo = wb.load("mini:bert", device="cpu"), wb.load("mini:elmo", device="cpu")
+    bert, elmo = shared("mini:bert"), shared("mini:elmo")
     assert wb.predict(bert, "Ben ___ to the hill.").notes == ()
     (note,) = wb.predict(bert, "Ben ___ to the כלב.").notes
     assert "does not know 1 of 6 words" in note and "reads them all alike" in note

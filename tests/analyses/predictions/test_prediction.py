@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import workbench as wb
+from tests.minis import shared
 from tests.models import headed
 from tests.models.test_logits import HEADED
 from tests.night import mostly
@@ -32,7 +33,7 @@ def doc() -> "Doc":
 
 
 def model_of(name: str) -> "Model":
-    return wb.load(name, device="cpu") if ":" in name else headed.made(name, HEADED[name], False)
+    return shared(name) if ":" in name else headed.made(name, HEADED[name], False)
 
 
 @pytest.mark.parametrize("name", mostly((*MINI, *HEADED), *BY_DAY))
@@ -67,7 +68,7 @@ def test_the_predicted_word_is_not_read(name: str) -> None:
 
     words = [token.text for token in doc()]
     other = Doc(doc().vocab, words=[*words[:2], words[3], *words[3:]])
-    model = wb.load(name, device="cpu")
+    model = shared(name)
     first, second = (
         of_word(model, Doc(doc().vocab, words=words), 2),
         of_word(model, other, 2),
@@ -79,7 +80,7 @@ def test_the_predicted_word_is_not_read(name: str) -> None:
 
 @pytest.mark.parametrize("name", mostly(MINI, "mini:bert", "mini:elmo"))
 def test_the_mini_models_predict_some_words_of_their_corpus(name: str) -> None:
-    model = wb.load(name, device="cpu")
+    model = shared(name)
     hits = total = 0
     for text in wb.read("primer").docs("test", limit=3):
         for word in words_to_predict(model, text):
@@ -91,7 +92,7 @@ def test_the_mini_models_predict_some_words_of_their_corpus(name: str) -> None:
 
 
 def test_what_follows_a_text() -> None:
-    prediction = following(wb.load("mini:gpt", device="cpu"), doc())
+    prediction = following(shared("mini:gpt"), doc())
     with torch.no_grad():
         logits = prediction.logits()
     assert logits.shape[0] == 1

@@ -33,7 +33,7 @@ from workbench.models.word_models import Vectors
 FIGURES = ATTENTION_PROBE.drawings()
 
 Opened = Callable[[str], Model]
-SMALL = {"max_sentences": 8, "seeds": (0, 1)}
+SMALL = {"max_sentences": 6, "seeds": (0, 1)}
 CPU = torch.device("cpu")
 
 
@@ -228,7 +228,7 @@ def test_every_stack_has_its_probes(
 
 @pytest.mark.usefixtures("few_steps")
 def test_a_decoder_has_its_probes_and_cross_attention_none(opened: Opened) -> None:
-    holds_every_stack(opened("t5-3-2"), probed(opened("t5-3-2"), max_sentences=4, seeds=(0,)))
+    holds_every_stack(opened("t5-3-2"), probed(opened("t5-3-2"), max_sentences=3, seeds=(0,)))
 
 
 def holds_every_stack(model: Model, result: Result) -> None:
@@ -254,7 +254,7 @@ def holds_every_stack(model: Model, result: Result) -> None:
 
 @pytest.mark.usefixtures("few_steps")
 def test_the_same_seed_gives_the_same_tables(opened: Opened) -> None:
-    first, again = (probed(opened("bert")).tables for _ in range(2))
+    first, again = (probed(opened("bert"), max_sentences=4).tables for _ in range(2))
     for name, table in first.items():
         pd.testing.assert_frame_equal(table, again[name])
     controls = first["scores"].query("control and layer == -1 and encoder == 'model'")
@@ -284,7 +284,7 @@ def test_a_result_says_what_was_not_learnt_and_what_more_sentences_would_give(
 @pytest.mark.usefixtures("few_steps")
 def test_the_gold_of_the_test_part_changes_no_weight(opened: Opened) -> None:
     primer = wb.read("primer:size=200")
-    train, dev, test = (list(primer.docs(part, 5)) for part in ("train", "dev", "test"))
+    train, dev, test = (list(primer.docs(part, 3)) for part in ("train", "dev", "test"))
 
     def learnt(scored: list[Doc]) -> list[Tensor]:
         corpus = corpus_of(train, dev, scored)

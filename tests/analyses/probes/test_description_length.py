@@ -270,7 +270,7 @@ def test_noise_on_sums_has_the_spread_of_noise_on_weights() -> None:
 
 
 def test_each_probe_is_as_if_it_were_alone() -> None:
-    number = 60
+    number = 30
     wanted = drawn_labels(number, 3)
     bank = bank_of(*(drawn_states(number, 6, seed) + wanted.float() @ torch.ones(3, 6)
                      for seed in (1, 2, 3)))  # fmt: skip
@@ -324,7 +324,7 @@ def told(
 @pytest.mark.parametrize("name", [pytest.param("bert", marks=pytest.mark.slow), "t5"])
 def test_every_layer_has_its_baselines(opened: Opened, name: str) -> None:
     model = opened(name)
-    tables = told(model, max_sentences=8, seeds=(0,)).tables
+    tables = told(model, max_sentences=5, seeds=(0,)).tables
     assert set(tables) == set(DESCRIPTION_LENGTH.tables)
     for table, about in DESCRIPTION_LENGTH.tables.items():
         assert len(tables[table]) and not tables[table].duplicated(list(about.keys)).any()
@@ -364,7 +364,7 @@ def test_many_labels_a_target_take_a_bit_each_of_the_uniform_code(opened: Opened
 
 def test_the_papers_unit_differs_in_what_probes_cost_and_no_more(opened: Opened) -> None:
     ours, theirs = (
-        told(opened("bert"), unit=unit, seeds=(0,), tasks=("pos",), max_sentences=8)
+        told(opened("bert"), unit=unit, seeds=(0,), tasks=("pos",), max_sentences=5)
         for unit in ("bits", "paper")
     )
     assert any("nats to bits" in caveat.text for caveat in theirs.caveats)
@@ -383,7 +383,7 @@ def test_the_papers_unit_differs_in_what_probes_cost_and_no_more(opened: Opened)
 def test_a_run_goes_on_where_it_was_stopped(
     opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = {"max_sentences": 8, "max_epochs": 2, "variational_steps": 4, "tasks": ("pos",)}
+    few = {"max_sentences": 5, "max_epochs": 2, "variational_steps": 4, "tasks": ("pos",)}
     expected = told(opened("bert"), **few).tables
     real, calls = variational.train_bayesian, []
 

@@ -89,7 +89,7 @@ def _few_epochs(found: Result, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_every_layer_of_every_stack_has_its_baselines(opened: Opened, name: str) -> None:
     model = opened(name)
-    result = probed(model, seeds=(0,), max_sentences=8)
+    result = probed(model, seeds=(0,), max_sentences=5)
     assert set(result.tables) == set(STRUCTURAL_PROBE.tables)
     for table, about in STRUCTURAL_PROBE.tables.items():
         found = result.tables[table]

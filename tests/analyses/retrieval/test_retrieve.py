@@ -14,6 +14,7 @@ from tests.analyses.few_shot.planted import copier
 from tests.analyses.retrieval.planted import copying, filling, ignoring, marking
 from tests.findings import findings_of
 from tests.judges.odd import run_here
+from tests.minis import shared
 from tests.models import headed
 from tests.night import mostly
 from workbench import WorkbenchError
@@ -127,7 +128,7 @@ def test_find_passages_says_what_is_wrong() -> None:
     with pytest.raises(WorkbenchError, match="k is 0"):
         find_passages("lamp", corpus, 0)
     with pytest.raises(WorkbenchError, match="layer 9"):
-        find_passages("lamp", corpus, model=wb.load("mini:bert", device="cpu"), layer=9)
+        find_passages("lamp", corpus, model=shared("mini:bert"), layer=9)
 
 
 def test_a_bi_encoder_learns_what_it_is_shown() -> None:
@@ -144,7 +145,7 @@ def test_a_bi_encoder_learns_what_it_is_shown() -> None:
 def test_a_bi_encoder_learns_from_questions() -> None:
     corpus = wb.read("primer/questions:size=1000")
     tables = retrieved(
-        wb.load("mini:t5", device="cpu"), corpus, retrievers=("bi-encoder", "bm25"), questions=50,
+        shared("mini:t5"), corpus, retrievers=("bi-encoder", "bm25"), questions=50,
         k=1, steps=100,
     )  # fmt: skip
     training = tables["training"].iloc[0]
@@ -283,7 +284,7 @@ def test_a_masked_model_learns_to_read() -> None:
         return wb.read([f"{who} has the {it}. Now {who} has the {it}." for who, it in owned]).docs
 
     tables = retrieved(
-        wb.load("mini:bert", device="cpu"),
+        shared("mini:bert"),
         wb.Corpus("owners", {"train": sentences(1), "test": sentences(2)}),
         retrievers=("bm25", "bi-encoder"), k=2, questions=40, steps=120, passage_words=14,
     )  # fmt: skip
@@ -321,7 +322,7 @@ def test_a_copier_reads_the_answer_off_its_place() -> None:
 @pytest.mark.parametrize("name", [pytest.param("mini:t5", marks=pytest.mark.slow), "mini:gpt"])
 def test_attribution_by_kind_of_passage(name: str) -> None:
     tables = retrieved(
-        wb.load(name, device="cpu"), wb.read("primer:size=60"), retrievers=("bm25",), k=1,
+        shared(name), wb.read("primer:size=60"), retrievers=("bm25",), k=1,
         questions=2, attributed=1,
     )  # fmt: skip
     table = by(tables["attribution"], "passages", "part")
@@ -337,7 +338,7 @@ def test_attribution_by_kind_of_passage(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_random_weights_know_nothing(seed: int) -> None:
-    model = wb.load("mini:gpt@random", device="cpu", seed=seed)
+    model = shared("mini:gpt@random", seed=seed)
     tables = retrieved(
         model, wb.read("primer:size=600"), retrievers=("bm25", "states"), questions=40, k=2
     )

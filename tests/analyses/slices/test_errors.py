@@ -10,6 +10,7 @@ import pytest
 import workbench as wb
 from tests.analyses.distillation.test_distil import classifier
 from tests.judges.odd import odd_corpus, run_here
+from tests.minis import shared
 from tests.models import headed
 from tests.night import mostly
 from workbench import Corpus, Result, WorkbenchError
@@ -96,7 +97,7 @@ def test_a_task_is_not_taken_for_the_corpus_that_is_scored() -> None:
 
 @pytest.mark.parametrize("name", ["mini:gpt", "mini:bert", "mini:t5"])
 def test_texts_of_a_language_model_make_up_its_loss(name: str) -> None:
-    result = run_here("errors", wb.load(name, device="cpu"), wb.read("primer:size=60"))
+    result = run_here("errors", shared(name), wb.read("primer:size=60"))
     texts = result.tables["texts"]
     baseline = result.tables["baseline"].set_index("metric")["value"]
     for metric, column in (("loss", "loss"), ("accuracy", "right")):

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import workbench as wb
+from tests.minis import shared
 from workbench import WorkbenchError
 from workbench.analyses.predictions.explained import prediction_of
 
@@ -14,7 +15,7 @@ PLURAL, SINGULAR = ["The girls", "The dogs"], ["The girl", "The dog"]
 
 @pytest.fixture(scope="module")
 def model() -> Any:
-    return wb.load("mini:gpt", device="cpu")
+    return shared("mini:gpt")
 
 
 def test_a_difference_of_number_makes_another_word_plural(model: Any) -> None:
@@ -66,11 +67,11 @@ def test_a_label_is_erased_and_its_probe_falls_to_chance(model: Any) -> None:
     assert found.probe["probe_erased"] < found.probe["majority"] + 0.1
     assert "NOUN" in found.labels and "before" in repr(found)
     with pytest.raises(WorkbenchError, match="layer"):
-        found.write().into(wb.load("mini:bert", device="cpu")).copy()
+        found.write().into(shared("mini:bert")).copy()
 
 
 def test_elmo_is_steered_from_both_sides_of_a_hidden_word() -> None:
-    model = wb.load("mini:elmo", device="cpu")
+    model = shared("mini:elmo")
     plural, singular = (
         [f"The {word}{end} [MASK] here." for word in ("girl", "dog")] for end in ("s", "")
     )
@@ -99,7 +100,7 @@ def test_elmo_is_steered_from_both_sides_of_a_hidden_word() -> None:
         (lambda m: wb.erase(m, layer=2), "directions"),
         (lambda m: wb.erase(m, directions=torch.ones(2, 5), layer=2), "numbers"),
         (lambda m: wb.erase(m, wb.read("primer"), layer=9), "layer 9"),
-        (lambda m: wb.steer(wb.load("mini:elmo", "cpu"), PLURAL, SINGULAR, layer=1), "directions"),
+        (lambda m: wb.steer(shared("mini:elmo"), PLURAL, SINGULAR, layer=1), "directions"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_is_said(model: Any, call: Any, says: str) -> None:

@@ -72,7 +72,7 @@ from workbench.models.loading import load
 from workbench.analyses.training.task import Quiet
 def profiled(folder):
     model = load(folder, device="cpu")
-    result = run(Inputs((model,), (read("primer:size=200"),), "test", limit=10), Profile(), Quiet())
+    result = run(Inputs((model,), (read("primer:size=200"),), "test", limit=5), Profile(), Quiet())
     tables = {name: table.to_dict("records") for name, table in result.tables.items()}
     return {"hash": model.content_hash, "losses": tables.get("losses"), "facts": tables["facts"]}
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import torch
 import workbench as wb
 from tests.analyses.transfer.test_ways import fitted, head_of, split
 from tests.judges.odd import run_here
+from tests.minis import shared
 from tests.models.gated import opened
 from workbench.analyses.transfer import trainer
 from workbench.analyses.transfer.adaptation import fitting_of
@@ -157,6 +158,6 @@ def test_it_is_a_method_of_finetune() -> None:
     assert result.tables["means"]["method"].tolist() == ["adamix"]
     with pytest.raises(wb.WorkbenchError, match="consistency"):
         run_here(
-            "finetune", wb.load("mini:t5", device="cpu"), wb.read("primer/sentiment:size=60"),
+            "finetune", shared("mini:t5"), wb.read("primer/sentiment:size=60"),
             method="adamix", head="text", seeds=(0,), max_train=8, max_dev=4, max_test=4,
         )  # fmt: skip

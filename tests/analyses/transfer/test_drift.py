@@ -20,6 +20,7 @@ import workbench as wb
 from tests.analyses.heads.conftest import Silent
 from tests.judges.in_process import Asking
 from tests.judges.in_process import run as here
+from tests.minis import shared
 from tests.models import headed, zoo
 from tests.night import mostly
 from workbench import Capture, Corpus, Model, Result, WorkbenchError, encode, load
@@ -352,7 +353,7 @@ def asked(asking: Asking, whole: Callable[[str], Model]) -> Result:
         "tasks": ["pos"],
         "max_sentences": 8,
     }
-    pair = [whole("mini:bert"), wb.load("mini:bert@random")]
+    pair = [whole("mini:bert"), shared("mini:bert@random")]
     return here("drift", pair, [wb.read("primer:size=300")], asking=asking, **settings)
 
 

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-import workbench as wb
 from tests.analyses.transfer.conftest import corpus_of, doc_of, of_words
+from tests.minis import shared
 from workbench.analyses.transfer.adaptation import fitting_of
 from workbench.analyses.transfer.backbone import body_of
 from workbench.analyses.transfer.experiments import Sizes
@@ -147,7 +147,7 @@ def test_the_best_span_lies_in_the_second_text_and_does_not_end_before_it_begins
 
 def test_what_was_cut_off_has_no_tag_and_no_answer() -> None:
     """A text longer than the model: its last words are wrong, and their number is told."""
-    model = wb.load("mini:bert")
+    model = shared("mini:bert")
     words = ["the"] * 100
     tagged = doc_of(words)
     for word in tagged:
@@ -166,7 +166,7 @@ def test_what_was_cut_off_has_no_tag_and_no_answer() -> None:
 
 
 def test_an_answer_beyond_the_end_is_never_found() -> None:
-    model = wb.load("mini:bert")
+    model = shared("mini:bert")
     doc = doc_of(["who", "?", *["dog"] * 96, "the", "cat"], middle=2)
     set_spans(doc, "answers", [Mention(98, 100, "answer")])
     near = doc_of(["who", "?", "the", "dog"], middle=2)

@@ -8,6 +8,7 @@ import torch
 
 import workbench as wb
 from tests.analyses.heads.conftest import Silent
+from tests.minis import shared
 from workbench import experiments, read
 from workbench.analyses.transfer.drift import head_for, rewound
 from workbench.corpora.tasks import scored_of
@@ -26,7 +27,7 @@ from workbench.experiment import Inputs
 def test_only_the_layer_that_was_changed_brings_the_score_back(
     name: str, layer: int, tmp_path: Path
 ) -> None:
-    before, corpus = wb.load(f"mini:{name}"), read("primer/sentiment:size=600")
+    before, corpus = shared(f"mini:{name}"), read("primer/sentiment:size=600")
     kind = experiments()["finetune"]
     how: dict[str, Any] = {
         "method": "frozen",
@@ -67,6 +68,6 @@ def test_only_the_layer_that_was_changed_brings_the_score_back(
 
 
 def test_without_a_head_or_a_label_nothing_is_put_back() -> None:
-    model = wb.load("mini:bert")
+    model = shared("mini:bert")
     docs = list(read("primer").docs("test", 5))
     assert head_for(docs, model) is None

@@ -7,6 +7,7 @@ import pytest
 
 import workbench as wb
 from tests.analyses.transfer.test_trying import predictions
+from tests.minis import shared
 from workbench.models.references import TASK, facts
 from workbench.runs.model_facts import files_hash, known
 
@@ -15,7 +16,7 @@ from workbench.runs.model_facts import files_hash, known
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("saved")
     corpus = wb.read("primer/sentiment:size=200")
-    predictions(wb.load("mini:bert"), corpus, folder, method="frozen")
+    predictions(shared("mini:bert"), corpus, folder, method="frozen")
     return folder
 
 
@@ -29,7 +30,7 @@ def test_the_content_hash_includes_the_task_head(saved: Path, tmp_path: Path) ->
     hashes = {wb.load(str(folder)).content_hash for folder in (saved, without, other)}
     assert len(hashes) == 3
     assert len({files_hash(str(folder)) for folder in (saved, without, other)}) == 3
-    assert wb.load(str(without)).content_hash == wb.load("mini:bert").content_hash
+    assert wb.load(str(without)).content_hash == shared("mini:bert").content_hash
 
 
 def test_facts_name_the_kind_of_task(saved: Path) -> None:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench import WorkbenchError, load, read
+from tests.minis import shared
+from workbench import WorkbenchError, read
 from workbench.analyses.transfer.experiments import FINETUNE, Finetune
 from workbench.analyses.transfer.finetune import adapter_of
 from workbench.corpora.splits import SplitSizes
@@ -107,7 +108,7 @@ def test_what_is_scored_alone_needs_no_labels_elsewhere(tmp_path: Path) -> None:
 
 
 def test_the_first_of_several_layers_is_learnt_and_that_is_told() -> None:
-    inputs = Inputs((load("mini:bert", "cpu"),), (read("primer:size=200"),), None)
+    inputs = Inputs((shared("mini:bert"),), (read("primer:size=200"),), None)
     adapter, caveats = adapter_of(inputs, Finetune(max_train=40, max_dev=10, max_test=10), Path())
     assert adapter.split.task.name == "entities"
     assert any(

@@ -8,6 +8,7 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 import workbench as wb
+from tests.minis import shared
 from workbench import Model, WorkbenchError
 from workbench.corpora.encode import encode
 from workbench.corpora.task_gold import gold_of
@@ -20,7 +21,7 @@ TEXTS = ["the plan was awful", "Ann likes the nice old hill"]
 
 
 def writer(kind: str = "sentiment", names: tuple[str, ...] = ("negative", "positive")) -> Model:
-    model = wb.load("mini:t5", device="cpu")
+    model = shared("mini:t5")
     return model.with_task_head(TextHead(Task(kind, "text", kind, names, False, "accuracy")))
 
 
@@ -80,7 +81,7 @@ def test_it_says_what_it_predicts_and_is_a_language_model_on_request(tmp_path: P
     plain = wb.load(tmp_path, device="cpu", objective="language-model")
     assert plain.objective == "seq2seq"
     assert wb.generate(plain, "the plan", 2).written == wb.generate(
-        wb.load("mini:t5", device="cpu"), "the plan", 2
+        shared("mini:t5"), "the plan", 2
     ).written  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 import workbench as wb
 from tests.analyses.transfer.conftest import of_words, parted
+from tests.minis import shared
 from tests.models.gated import opened
 from tests.models.zoo import NAMES as ZOO
 from tests.night import mostly
@@ -78,7 +79,7 @@ PEFT = ("lora", "adapters", "adamix", "prefix", "prompt", "bitfit")  # few weigh
 @cache
 def mini_of(name: str) -> Model:
     """Which no fitting changes."""
-    return wb.load(f"mini:{name}")
+    return shared(f"mini:{name}")
 
 
 MINIS = [(name, method) for name in ("bert", "gpt", "t5", "elmo") for method in METHODS]
@@ -192,7 +193,7 @@ def test_what_is_computed_once_is_what_is_computed_anew(name: str, tmp_path: Pat
 
 def test_lower_layers_wait_their_turn() -> None:
     """Of gradual unfreezing nothing below the top has moved after the first steps."""
-    model = wb.load("mini:bert")
+    model = shared("mini:bert")
     parts, body = split(), body_of(model)
     made = fitting_of(body, "gradual", Sizes(), 0)
     assert [group.begins for group in made.groups] == pytest.approx([0, 0.125, 0.25, 0.375, 0.5])
@@ -232,7 +233,7 @@ def test_a_prompt_leaves_words_where_they_were() -> None:
 
 
 def test_how_many_layers_learn_has_an_end() -> None:
-    body = body_of(wb.load("mini:gpt"))
+    body = body_of(shared("mini:gpt"))
     with pytest.raises(WorkbenchError, match="top 4 of 4"):
         fitting_of(body, "top", Sizes(top_layers=4), 0)
     fitting_of(body, "top", Sizes(top_layers=3), 0)
@@ -242,7 +243,7 @@ def test_every_method_has_rates_and_large_models_learn_slower() -> None:
     class Huge:
         parameters = 10**9
 
-    small = wb.load("mini:bert")
+    small = shared("mini:bert")
     huge: Any = Huge()
     for method in METHODS:
         assert len(default_learning_rates(method, small, lstm=method == "frozen")) >= 2

@@ -10,6 +10,7 @@ import torch
 
 import workbench as wb
 from tests.judges.odd import Quiet
+from tests.minis import shared
 from workbench import experiments
 from workbench.analyses.vectors.analogies import (
     answers,
@@ -124,7 +125,7 @@ def test_pairs_are_two_forms_of_one_lemma() -> None:
 
 def test_tables_findings_and_figures_of_a_model_and_its_twin() -> None:
     kind = experiments()["word-vectors"]
-    model = wb.load("mini:bert", device="cpu")
+    model = shared("mini:bert")
     twin = model.reinitialised(0)
     twin.name = "twin"
     inputs = Inputs((model, twin), (wb.read("primer:size=1000"),), "train")

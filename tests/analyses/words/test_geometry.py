@@ -11,6 +11,7 @@ from spacy.tokens import Doc
 
 import workbench as wb
 from tests.judges.odd import run_here
+from tests.minis import shared
 from tests.models.bag_of_embeddings import BagOfEmbeddings
 from workbench.analyses.words.geometry import (
     Sample,
@@ -187,7 +188,7 @@ def test_standardised_states_and_those_without_components() -> None:
     ],
 )
 def test_tables_of_every_kind_of_model(name: str) -> None:
-    model = wb.load(name, device="cpu")
+    model = shared(name)
     found = run_here("geometry", model, wb.read("primer"), **SMALL)
     declared = EXPERIMENTS["geometry"]
     assert set(found.tables) == set(declared.tables)
@@ -220,8 +221,8 @@ def test_tables_of_every_kind_of_model(name: str) -> None:
 
 
 def test_a_second_run_gives_the_same_tables() -> None:
-    model = wb.load("mini:elmo", device="cpu")
-    few = {**SMALL, "max_sentences": 20}
+    model = shared("mini:elmo")
+    few = {**SMALL, "max_sentences": 8}
     one, other = (run_here("geometry", model, wb.read("primer"), **few) for _ in range(2))
     for name, table in one.tables.items():
         assert table.equals(other.tables[name]), name
@@ -255,7 +256,7 @@ def plain(*texts: list[str]) -> wb.Corpus:
 
 def test_odd_texts() -> None:
     """One sentence without tags: no form has contexts, which a caveat says."""
-    model = wb.load("mini:bert", device="cpu")
+    model = shared("mini:bert")
     found = run_here(
         "geometry", model, plain(["The", "dog", "walks", "the", "walks"]), random_models=1
     )
@@ -285,7 +286,7 @@ def test_odd_texts() -> None:
 def test_equal_sentences_are_one_context() -> None:
     texts = [["The", "dog", "walks"]] * 6 + [["A", "dog", "sleeps"]] * 6
     found = run_here(
-        "geometry", wb.load("mini:bert", device="cpu"), plain(*texts), min_contexts=2,
+        "geometry", shared("mini:bert"), plain(*texts), min_contexts=2,
         random_models=0,
     )  # fmt: skip
     forms = found.tables["forms"].query("layer == 0").set_index("form")

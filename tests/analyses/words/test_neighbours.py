@@ -11,6 +11,7 @@ from sklearn.neighbors import NearestNeighbors
 
 import workbench as wb
 from tests.judges.odd import run_here
+from tests.minis import shared
 from tests.night import mostly
 from tests.planted.senses import doc_of, planted_corpus, planted_model
 
@@ -67,7 +68,7 @@ def test_the_text_itself_is_no_neighbour() -> None:
     "name", mostly(("mini:bert", "mini:gpt", "mini:t5", "mini:elmo"), "mini:t5", "mini:elmo")
 )
 def test_every_kind_of_model_has_the_neighbours_of_brute_force(name: str) -> None:
-    model, corpus = wb.load(name, device="cpu"), wb.read("primer:size=60")
+    model, corpus = shared(name), wb.read("primer:size=60")
     index = wb.occurrences(model, corpus)
     text = "They play a song near the house."
     for stack in index.stacks:
@@ -149,19 +150,19 @@ def test_arguments_are_checked_as_well_where_an_index_is_given() -> None:
 
 
 def test_a_word_that_the_tokenizer_does_not_know_is_noted() -> None:
-    model, corpus = wb.load("mini:bert", device="cpu"), wb.read("primer:size=40")
+    model, corpus = shared("mini:bert"), wb.read("primer:size=40")
     known, unknown = (
         wb.neighbours(model, corpus, "Ben sees \u2603.", word, k=1, split="test").notes
         for word in ("Ben", "\u2603")
     )
     assert not known and "“\u2603” has an unknown piece: it" in unknown[0]
-    elmo = wb.load("mini:elmo", device="cpu")  # reads every word by its characters
+    elmo = shared("mini:elmo")  # reads every word by its characters
     found = wb.neighbours(elmo, corpus, "Ben sees \u2603.", "\u2603", k=1, split="test")
     assert not found.notes
 
 
 def test_states_that_are_not_numbers_are_an_error() -> None:
-    bert = wb.load("mini:bert", device="cpu")
+    bert = shared("mini:bert")
     broken = bert.copy()
     with torch.no_grad():
         broken.net.bert.encoder.layer[1].output.dense.weight.fill_(float("nan"))
@@ -177,7 +178,7 @@ def test_states_that_are_not_numbers_are_an_error() -> None:
 
 
 def test_a_word_without_a_state_is_an_error() -> None:
-    model = wb.load("mini:bert", device="cpu")
+    model = shared("mini:bert")
     index = wb.occurrences(model, wb.read("primer:size=40"), split="test")
     with pytest.raises(wb.WorkbenchError, match="no state") as error:
         wb.neighbours(model, index, "dog " * 600, 599)
@@ -185,7 +186,7 @@ def test_a_word_without_a_state_is_an_error() -> None:
 
 
 def test_a_sample_and_words_without_a_state_are_noted() -> None:
-    model, corpus = wb.load("mini:bert", device="cpu"), planted_corpus(3)
+    model, corpus = shared("mini:bert"), planted_corpus(3)
     found = wb.neighbours(model, corpus, "a play", "play", max_occurrences=20, k=2)
     assert found.notes == ("20 of 96 words are searched, drawn at random.",)
     long = wb.Corpus("long", {"test": lambda: iter([doc_of(["dog"] * 600, ["NOUN"] * 600, "a")])})

@@ -9,6 +9,7 @@ from spacy.tokens import Doc
 
 import workbench as wb
 from tests.judges.odd import Quiet, run_here
+from tests.minis import shared
 from tests.planted.senses import doc_of, planted_corpus, planted_model
 from workbench.analyses.words.neighbours_corpus import exchanged_rows
 from workbench.corpora.layers import Edge, vocabulary
@@ -39,7 +40,7 @@ def checked(tables: Any) -> None:
     ],
 )
 def test_tables_of_every_kind_of_model(name: str) -> None:
-    model = wb.load(name, device="cpu")
+    model = shared(name)
     result = run_here("neighbours", model, wb.read("primer:size=800"), max_queries=20, **SMALL)
     tables = result.tables
     checked(tables)
@@ -135,7 +136,7 @@ def test_texts_without_labels_are_read_and_said_to_have_none() -> None:
     texts = [["The", "dog", "walks", "to", "the", "house", "."]] * 3
     docs = [Doc(vocabulary("en"), words=words) for words in texts]
     corpus = wb.Corpus("untagged", {"test": lambda: iter(docs)})
-    model = wb.load("mini:bert", device="cpu")
+    model = shared("mini:bert")
     result = run_here("neighbours", model, corpus, random_models=0)
     assert set(result.tables["neighbours"]["property"]) == {"form", "position"}
     assert result.tables["senses"].empty and result.tables["tests"].empty
@@ -153,9 +154,7 @@ def test_texts_without_labels_are_read_and_said_to_have_none() -> None:
 def test_words_without_states_are_left_out_and_counted() -> None:
     long = [Doc(vocabulary("en"), words=["dog"] * 300, pos=["NOUN"] * 300) for _ in range(2)]
     corpus = wb.Corpus("long", {"test": lambda: iter(long)})
-    result = run_here(
-        "neighbours", wb.load("mini:bert", device="cpu"), corpus, random_models=0, max_queries=20
-    )
+    result = run_here("neighbours", shared("mini:bert"), corpus, random_models=0, max_queries=20)
     assert any("have no state" in caveat.text for caveat in result.caveats)
 
 

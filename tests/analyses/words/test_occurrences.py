@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 from spacy.tokens import Doc
 
 import workbench as wb
+from tests.minis import shared
 from tests.night import mostly
 from tests.planted.senses import doc_of, planted_corpus, planted_model
 from workbench.analyses.words import occurrences as module
@@ -128,7 +129,7 @@ def test_other_weights_and_other_texts_have_other_states() -> None:
 
 
 def test_a_sample_is_of_single_words_with_the_same_states() -> None:
-    model, corpus = wb.load("mini:bert", device="cpu"), wb.read("primer:size=40")
+    model, corpus = shared("mini:bert"), wb.read("primer:size=40")
     whole = wb.occurrences(model, corpus)
     part = wb.occurrences(model, corpus, max_occurrences=30, seed=3)
     assert len(part) == 30
@@ -143,7 +144,7 @@ def test_a_sample_is_of_single_words_with_the_same_states() -> None:
 
 
 def test_words_beyond_the_end_of_what_a_model_reads_have_no_state() -> None:
-    model = wb.load("mini:bert", device="cpu")
+    model = shared("mini:bert")
     long = Doc(vocabulary("en"), words=["dog"] * 1000)
     index = wb.occurrences(model, wb.Corpus("long", {"test": lambda: iter([long])}))
     known = (index.rows("encoder", 4).norms > 0).numpy()

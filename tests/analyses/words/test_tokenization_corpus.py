@@ -8,6 +8,7 @@ from spacy.tokens import Doc
 
 import workbench as wb
 from tests.judges.odd import run_here
+from tests.minis import shared
 from tests.models.bag_of_embeddings import BagOfEmbeddings
 from tests.tiny import tiny_bert
 from workbench.corpora.layers import vocabulary
@@ -78,7 +79,7 @@ def test_proper_nouns_that_are_split_because_they_are_rare_are_not_found() -> No
 
 
 def test_several_models_are_compared_on_the_same_words() -> None:
-    models = [wb.load(name, device="cpu") for name in ("mini:bert", "mini:elmo", "mini:bert")]
+    models = [shared(name) for name in ("mini:bert", "mini:elmo", "mini:bert")]
     result = run_here("tokenization", models, wb.read("primer:size=500"), max_sentences=50)
     tables = result.tables
     names = ["mini:bert", "mini:elmo", "mini:bert (2)"]

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer, models
 from transformers import TokenizersBackend
 
 import workbench as wb
+from tests.minis import shared
 from tests.models.bag_of_embeddings import BagOfEmbeddings
 from tests.models.texts import SOME_OF_EACH, anything
 from tests.models.vocabularies import KINDS, tokenizer
@@ -196,7 +197,7 @@ def test_a_list_of_words_is_one_step() -> None:
 
 @pytest.fixture(scope="module")
 def opened() -> dict[str, wb.Model]:
-    return {name: wb.load(name, device="cpu") for name in MINIS}
+    return {name: shared(name) for name in MINIS}
 
 
 def test_models_are_aligned_by_words(opened: dict[str, wb.Model]) -> None:

@@ -13,6 +13,7 @@ from tests.analyses.basics.test_pairs import Quiet
 from tests.analyses.few_shot.planted import copier
 from tests.findings import check
 from tests.judges.odd import run_here
+from tests.minis import shared
 from tests.models import headed
 from tests.night import mostly
 from tests.tiny import tiny_bert
@@ -205,13 +206,13 @@ def test_a_copied_word_comes_from_its_place_in_the_source() -> None:
 
 @pytest.mark.parametrize("name", [pytest.param("mini:t5", marks=pytest.mark.slow), "mini:gpt"])
 def test_the_source_has_its_pieces(name: str) -> None:
-    model: Any = wb.load(name, device="cpu")
+    model: Any = shared(name)
     (pair,) = text_pairs([pair_of(doc_of("The old dog runs ."), doc_of("A dog ."))])
     writer = Writer(model, TextToText(prompt="Say again: {source} So:"), 0, Quiet())
     source = writer.sources([pair], 1)[0]
     words = dict.fromkeys(word for word in source.words if word)
     assert [word.split(":")[1] for word in words] == ["the", "old", "dog", "runs", "."]
-    settings: Any = {"max_sentences": 2, "max_pieces": 3, "attributed": 1}
+    settings: Any = {"max_sentences": 2, "max_pieces": 2, "attributed": 1}
     corpus = wb.read("primer/rewrites:size=30")
     tables = run_here("text-to-text", model, corpus, **settings).tables
     rows = tables["origins"].set_index(["words", "part"]).loc["all"]
@@ -224,7 +225,7 @@ def test_the_source_has_its_pieces(name: str) -> None:
 
 
 def test_a_long_source_loses_its_last_words_and_a_prompt_keeps_its_end() -> None:
-    model: Any = wb.load("mini:gpt", device="cpu")
+    model: Any = shared("mini:gpt")
     writer = Writer(model, TextToText(max_pieces=8), 0, Quiet())
     doc = pair_of(doc_of("The dog walks home . " * 60), doc_of("A dog ."))
     (pair,) = text_pairs([doc])

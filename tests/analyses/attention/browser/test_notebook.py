@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 from spacy.tokens import Doc
 
 import workbench as wb
+from tests.minis import shared
 from workbench import Model
 from workbench.analyses.attention.browser.notebook import MAX_OUTPUT, MISSING, View, html, line_to
 from workbench.analyses.attention.capture import AttentionMaps
@@ -31,7 +32,7 @@ EVIL = "</script><img/src=x/onerror=alert(1)>"
 
 @pytest.fixture(scope="module")
 def bert() -> Model:
-    return wb.load("mini:bert", device="cpu")
+    return shared("mini:bert")
 
 
 @pytest.fixture
@@ -175,7 +176,7 @@ def test_an_edit_gives_the_maps_of_the_new_text(
 
 
 def test_both_sides_of_one_text_are_edited(maps: AttentionMaps) -> None:
-    gpt = wb.load("mini:gpt", device="cpu")
+    gpt = shared("mini:gpt")
     one, other = maps.compare(wb.attention(gpt, TEXT)), maps.compare(wb.attention(gpt, "A cat."))
     for compared, second in ((one, "The old cat sees Mary in the park."), (other, "A cat.")):
         view = compared.view
@@ -196,7 +197,7 @@ def test_both_sides_of_one_text_are_edited(maps: AttentionMaps) -> None:
     ],
 )
 def test_a_word_is_predicted(name: str, text: str, word: int, hide: int | None) -> None:
-    model = wb.load(f"mini:{name}", device="cpu")
+    model = shared(f"mini:{name}")
     view = wb.attention(model, text).view
     predicts = view.scene.sides[0].predicts
     assert predicts is not None and word in predicts.places
