@@ -185,7 +185,7 @@ def tables(items: "Tables") -> str:
 
 def comparison(items: "Comparison") -> str:
     """Runs side by side: which they are, what changed, and their tables."""
-    runs = [(letter, run.name) for letter, run in zip(LETTERS, items.runs, strict=False)]
+    runs = tuple((letter, run.name) for letter, run in zip(LETTERS, items.runs, strict=False))
     return _several("Comparison", items, items.findings, runs)
 
 
