@@ -223,6 +223,13 @@ def test_a_run_that_went_wrong_says_why_and_can_be_resumed() -> None:
     assert "2 runs begin with" in texts(opened("runs", run="steps-"))
 
 
+def test_where_a_run_is_removed_its_experiment_stays() -> None:
+    app = opened("experiments", run=made().name)
+    button(app, "Remove").click().run()
+    assert not app.exception and "run" not in app.query_params
+    assert "Draws numbers, step by step." in texts(app)
+
+
 @pytest.mark.usefixtures("warm_workers")
 def test_a_run_is_started_seen_by_two_cancelled_and_resumed() -> None:
     app = opened("experiments", experiment="steps")

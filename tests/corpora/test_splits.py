@@ -6,7 +6,7 @@ from spacy.vocab import Vocab
 
 from workbench import Corpus
 from workbench.core.errors import WorkbenchError
-from workbench.corpora.splits import Parts, SplitSizes, parts_of
+from workbench.corpora.splits import Parts, SplitSizes, few_sentences_caveat, parts_of
 
 VOCAB = Vocab()
 
@@ -29,6 +29,13 @@ def test_the_first_are_taken_where_nothing_is_drawn() -> None:
     found = parts_of(corpus_of(train=9, dev=5, test=5), None, SplitSizes(3, 2, 2), 0)
     assert words(found) == [["train0", "train1", "train2"], ["dev0", "dev1"], ["test0", "test1"]]
     assert found.scored == "test" and len(found.notes) == 1, "few sentences"
+
+
+def test_a_caveat_names_what_there_is_little_of() -> None:
+    (of_documents,) = few_sentences_caveat(12, "document")
+    assert of_documents.startswith("Only 12 documents are scored: with fewer than 30,")
+    assert few_sentences_caveat(1)[0].startswith("Only 1 sentence is scored:")
+    assert few_sentences_caveat(30, "document") == ()
 
 
 def test_texts_are_drawn_from_all_by_the_seed_and_keep_their_order() -> None:

@@ -189,6 +189,15 @@ def test_a_run_shows_its_verdict_its_figure_and_its_tables() -> None:
     assert sum(tag == "details" for tag, _ in parsed.tags) >= len(heads().tables)
 
 
+def test_a_comparison_says_which_runs_its_letters_are(tmp_path: Path) -> None:
+    runs = [made(tmp_path, settings={"words": words}) for words in (5, 6)]
+    compared = wb.compare(*runs)
+    text = Parsed(html_of(compared)).text
+    for letter, run in zip("AB", runs, strict=True):
+        assert f"{letter}: {run.name}" in repr(compared)
+        assert re.search(rf"\b{letter}\s*{run.name}", text)
+
+
 def test_a_piece_in_brackets_stands_as_it_is() -> None:
     choices = shown("lens").choices["choice"]
     piece = next(choice for choice in choices if choice.startswith("<"))

@@ -1,6 +1,8 @@
 """Runs side by side: rows meet by their keys, and differences have their sign."""
 
+from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,6 +27,25 @@ def test_rows_meet_by_their_keys_whatever_their_order() -> None:
     assert list(found.index) == ["a", "b", "c", "d"]
     assert found["B − A count"].dropna().to_dict() == {"a": -2, "c": 4}
     assert pd.isna(found.loc["b", "B count"]) and pd.isna(found.loc["d", "A count"])
+
+
+def test_rows_of_large_tables_meet_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    def passes(rows: int) -> int:
+        words = [f"word {row}" for row in range(rows)]
+        one, other = (table(("word",), word=words, count=range(rows)) for _ in range(2))
+        begun = len(made)
+        aligned([one, other])
+        return len(made) - begun
+
+    made: list[int] = []
+    iterate = pd.Index.__iter__
+
+    def counted(index: "pd.Index[Any]") -> Iterator[Any]:
+        made.append(len(index))
+        return iterate(index)
+
+    monkeypatch.setattr(pd.Index, "__iter__", counted)
+    assert passes(200) == passes(20)
 
 
 def test_differences_of_unsigned_numbers_have_their_sign() -> None:

@@ -105,3 +105,9 @@ def test_runs_disagree_only_beyond_their_intervals(tmp_path: Path) -> None:
     assert disagreements(ours, [near]) == []
     (sentence,) = disagreements(ours, [near, far])
     assert "disagrees on F1: 93.1 (91.0 to 95.0) there, 99.2 (98.5 to 99.7) here." in sentence
+
+
+def test_what_is_undecided_does_not_disagree(tmp_path: Path) -> None:
+    ours = made(tmp_path / "a", findings=(replace(finding(0.9, (0.8, 1.0)), verdict="supported"),))
+    few = replace(finding(0.3, (0.2, 0.4)), verdict="undecided", decided_by="more texts")
+    assert disagreements(ours, [made(tmp_path / "b", findings=(few,))]) == []

@@ -11,13 +11,14 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.findings import plural
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
     from workbench.corpora.corpus import Corpus
 
-FEW = 30  # sentences; bootstrap intervals over fewer are unreliable
+FEW = 30  # sentences or documents; bootstrap intervals over fewer are unreliable
 SHARE = 0.1  # share of the documents in each part that is split off
 TRAIN, DEV, TEST = "train", "dev", "test"
 PARTS = (TRAIN, DEV, TEST)
@@ -177,11 +178,11 @@ def cut(docs: Sequence["Doc"], seed: int, where: str) -> tuple[list["Doc"], list
     return stays, [doc for doc, is_cut in zip(docs, mask, strict=True) if is_cut]
 
 
-def few_sentences_caveat(n_sentences: int) -> tuple[str, ...]:
-    """Return a caveat for intervals over few sentences; nothing where there are enough."""
-    if n_sentences >= FEW:
+def few_sentences_caveat(n: int, unit: str = "sentence") -> tuple[str, ...]:
+    """Return a caveat for intervals over few sentences, or documents; nothing if n is enough."""
+    if n >= FEW:
         return ()
-    counted = "1 sentence is" if n_sentences == 1 else f"{n_sentences} sentences are"
+    counted = f"{plural(n, unit)} {'is' if n == 1 else 'are'}"
     return (
         f"Only {counted} scored: with fewer than {FEW}, intervals are too narrow and p-values too "
         "small.",

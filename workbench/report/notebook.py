@@ -28,6 +28,7 @@ from workbench.report.content import Drawing, Rows, content, words_of
 from workbench.report.drawn import inline, pictured
 from workbench.report.format import Grid, grid
 from workbench.report.html import WIDTH, fragment
+from workbench.runs.compare import LETTERS
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -183,13 +184,19 @@ def tables(items: "Tables") -> str:
 
 
 def comparison(items: "Comparison") -> str:
-    """Runs side by side: what changed, and their tables."""
-    return _several("Comparison", items, items.findings)
+    """Runs side by side: which they are, what changed, and their tables."""
+    runs = tuple((letter, run.name) for letter, run in zip(LETTERS, items.runs, strict=False))
+    return _several("Comparison", items, items.findings, runs)
 
 
-def _several(name: str, items: Mapping[str, pd.DataFrame], found: Sequence[Finding] = ()) -> str:
+def _several(
+    name: str,
+    items: Mapping[str, pd.DataFrame],
+    found: Sequence[Finding] = (),
+    known: Rows = (),
+) -> str:
     grids = [grid(each, items[each], most=ROWS) for each in items]
-    return Card(name, findings=found, tables=grids).html()
+    return Card(name, findings=found, facts=known, tables=grids).html()
 
 
 # --- models and corpora ---------------------------------------------------------------------------

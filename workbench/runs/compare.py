@@ -233,7 +233,8 @@ def aligned(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     ]
     order = _numbered(tables[0], keys).index
     joined = pd.concat(parts, axis=1)
-    others = [row for row in joined.index if row not in set(order)]
+    of_first = set(order)
+    others = [row for row in joined.index if row not in of_first]
     joined = joined.loc[[*order, *others]]
     columns = {}
     for value in values:

@@ -78,7 +78,8 @@ def disagreements(run: Run, others: Sequence[Run]) -> list[str]:
     """Return a sentence for each measure whose intervals in two runs do not overlap.
 
     Where neither run supports its claim, both say that there is nothing, and the numbers may be
-    those of different heads or layers.
+    those of different heads or layers. What is undecided claims nothing: it may have an interval
+    of a few texts, which is too narrow.
     """
     found = {}
     for other in others:
@@ -98,7 +99,8 @@ def disagreements(run: Run, others: Sequence[Run]) -> list[str]:
 def _apart(one: Finding, other: Finding) -> bool:
     if one.interval is None or other.interval is None or one.unit != other.unit:
         return False
-    if "supported" not in (one.verdict, other.verdict):
+    verdicts = (one.verdict, other.verdict)
+    if "supported" not in verdicts or "undecided" in verdicts:
         return False
     return one.interval[1] < other.interval[0] or other.interval[1] < one.interval[0]
 

@@ -111,7 +111,11 @@ def run(inputs: Inputs, settings: AttributionOverCorpus, progress: Progress) -> 
         "examples": pd.DataFrame(_examples(explained[:EXAMPLES])),
         "objective": objective_table(inputs.model.predicts),
     }
-    caveats = [*few_sentences_caveat(documents), *_caveats(tables, refused, skipped, settings)]
+    unit = "document" if documents < len(explained) else "sentence"
+    caveats = [
+        *few_sentences_caveat(documents, unit),
+        *_caveats(tables, refused, skipped, settings),
+    ]
     return Result(tables, caveats=tuple(Caveat(text) for text in caveats))
 
 

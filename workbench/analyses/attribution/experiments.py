@@ -150,11 +150,11 @@ ATTRIBUTION = Experiment(
         ),
         "tags": Table(
             "Attribution to words by their tag. n: number of words; types: of distinct words. "
-            "attribution: share of all absolute scores; words: share of all words; lift: the first "
-            "over the second, with its 95 % bootstrap interval over documents. expected: lift of "
-            "words as near and of as many pieces. p: that the lift differs from expected, by "
-            "exchanging the tags of distinct words (two-sided, Holm over tags). The predicted word "
-            "is left out.",
+            "attribution: share of all absolute scores, each over the mean of its text; words: "
+            "share of all words; lift: the first over the second, with its 95 % bootstrap interval "
+            "over documents. expected: lift of words as near and of as many pieces. p: that the "
+            "lift differs from expected, by exchanging the tags of distinct words (two-sided, Holm "
+            "over tags). The predicted word is left out.",
             ("method", "tag"),
         ),
         "relations": Table(
@@ -171,8 +171,8 @@ ATTRIBUTION = Experiment(
         "positions": Table(
             "Attribution by position. origin: offsets are counted from the predicted word, or from "
             "the start of the text. offset: 10 and -10 include all words beyond. n: number of "
-            "words. attribution: share of all absolute scores, with its 95 % bootstrap interval "
-            "over documents. words: share of all words.",
+            "words. attribution: share of all absolute scores, each over the mean of its text, "
+            "with its 95 % bootstrap interval over documents. words: share of all words.",
             ("method", "origin", "offset"),
             ("offset",),
         ),

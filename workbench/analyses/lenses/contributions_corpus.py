@@ -176,7 +176,11 @@ def _result(
         "summary": _summary(measured, sample, n_types),
         "objective": objective_table(opened.model.predicts),
     }
-    caveats = [*few_sentences_caveat(sample.n_clusters), *notes, *_caveats(opened, measured)]
+    caveats = [
+        *few_sentences_caveat(sample.n_clusters, "document"),
+        *notes,
+        *_caveats(opened, measured),
+    ]
     return Result(tables, caveats=tuple(Caveat(text) for text in caveats))
 
 

@@ -14,12 +14,15 @@ from workbench.core.errors import WorkbenchError
 from workbench.experiment.definition import EXPERIMENTS
 
 EXPERIMENT = "experiment"  # in the address
+LAST = "experiment of the run that was opened last"  # in the session: it may be closed or removed
 
 
 def page() -> None:
     """Draw the page of the experiment in the address, or of the opened run."""
     named, opened = st.query_params.get(EXPERIMENT), _of_opened()
-    name = named or opened or next(iter(EXPERIMENTS))
+    if opened in list(EXPERIMENTS):
+        st.session_state[LAST] = opened
+    name = named or opened or st.session_state.get(LAST) or next(iter(EXPERIMENTS))
     if name not in list(EXPERIMENTS):
         if not named:
             st.warning(

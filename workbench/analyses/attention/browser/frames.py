@@ -291,7 +291,7 @@ def _note(scene: Scene) -> str:
             "weights before that)."
         )
     else:
-        texts.append("Special tokens are shown: the tokenizer adds them.")
+        texts.append("Special tokens are shown, if the tokenizer adds some.")
         if decoder and decoder.special[0] and len(scene.sides[0].grid.look.texts) > 1:
             texts.append(f"The decoder starts with {decoder.pieces[0]}, its start symbol.")
     if any(side.grid.options.weigh == "norms" for side in scene.sides):
