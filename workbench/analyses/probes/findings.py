@@ -951,7 +951,7 @@ def _tree_score(row: Row, means: pd.DataFrame, several: bool) -> Finding:
     numbers = f"95 % {ends}{f'; {best.name}: {_tree_text(metric, best.value)}' if best else ''}"
     is_bound = bool((layers["half_loss"] > MAX_DATA_GAIN).any())  # more sentences raise the curve
     if verdict == "supported":
-        least = f"at least {text}" if is_bound else text
+        least = f"at least {text}" if is_bound and value < 1 else text
         claim = f"{TREE_CLAIMS[metric].format(layer=layer, value=least)}{numbers})"
         last = layers.iloc[-1]
         if not is_bound and last["layer"] != row["best_layer"]:

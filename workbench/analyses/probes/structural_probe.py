@@ -38,7 +38,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.files import folder_or_temporary
 from workbench.core.findings import capital, of_all, verb_of
 from workbench.core.head_names import state_name
-from workbench.core.stats import difference, interval, resampled, share
+from workbench.core.stats import difference, interval, resampled, share, wilson_interval
 from workbench.corpora.encode import encode
 from workbench.corpora.splits import PARTS, TRAIN, Parts, parts_of
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result
@@ -380,7 +380,7 @@ def _mean_rows(
     stopped = trained_probes.converged_by_key(counts.task, counts.metric)
     scaled = trained_probes.inputs_by_key(counts.metric)
     values = counts.values.mean(1)
-    lower, upper = interval(draws)
+    lower, upper = _interval(counts, values, draws)
     for row, key in enumerate(counts.keys):
         twin = row_of.get(key._replace(encoder=RANDOM)) if key.encoder == MODEL else None
         baselines = [values[each] for each in (row_of[CHAIN_KEY], twin) if each is not None]
@@ -401,7 +401,7 @@ def _summary_rows(
     """Rows of the table `summary`; layers are chosen by their means on dev."""
     values = counts.values.mean(1)
     on_dev = np.zeros_like(values) if dev is None else dev.values.mean(1)
-    lower, upper = interval(draws)
+    lower, upper = _interval(counts, values, draws)
     row_of = {key: row for row, key in enumerate(counts.keys)}
 
     def chosen(encoder: str, stack: str) -> int:
@@ -424,6 +424,14 @@ def _summary_rows(
             float(values[row_of[Key(STATIC, STATIC, NO_LAYER)]]),
             scaled[counts.keys[best]],
         )
+
+
+def _interval(counts: _Counts, values: Floats, draws: Floats) -> tuple[Floats, Floats]:
+    """The interval of each mean; where every root is found, no sample misses one, so Wilson's."""
+    lower, upper = interval(draws)
+    if counts.metric == "root":
+        lower = np.where(values == 1, wilson_interval(counts.n, counts.n)[0], lower)
+    return lower, upper
 
 
 def _tree_rows(
