@@ -23,6 +23,7 @@ from workbench.analyses.probes.structural_probe import (
     _interval,
     learn,
     run,
+    still_open,
 )
 from workbench.core.stats import resampled, share
 from workbench.experiment import Inputs
@@ -127,6 +128,14 @@ def test_where_every_root_is_found_the_interval_is_that_of_a_share() -> None:
     draws = resampled(counts.numbers, counts.measure, 0)
     lower, upper = _interval(counts, counts.values.mean(1), draws)
     assert lower[0] == pytest.approx(0.981, abs=1e-3) and upper[0] == 1  # 0 of 200 are missed
+
+
+def test_what_more_sentences_would_raise_has_the_names_of_the_findings() -> None:
+    means = pd.DataFrame({"encoder": "model", "metric": ["uuas", "root"], "half_loss": 0.03})
+    assert list(still_open({"means": means})) == [
+        f"how far {name} rises with more sentences (the second half adds up to 3.0 points)"
+        for name in ("UUAS", "the share of roots")
+    ]
 
 
 def test_the_same_seed_gives_the_same_tables_and_another_gives_others(opened: Opened) -> None:

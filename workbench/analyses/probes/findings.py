@@ -888,6 +888,7 @@ TREE_CLAIMS = {
     "nspr": "Depths at {layer} correlate with depths in the tree (NSpr {value}, ",
 }
 TREE_NAMES = {"uuas": "UUAS", "dspr": "DSpr", "root": "share of roots", "nspr": "NSpr"}
+TREE_TITLES = TREE_NAMES | {"root": "the share of roots"}  # in a sentence
 SHARES = ("uuas", "root")
 
 
@@ -989,7 +990,7 @@ def _tree_gain(row: Row, means: pd.DataFrame, of_best: Finding) -> Finding | Non
     p = min(1.0, float(most["p_value"]) * len(gains))
     rises = most["delta"] > 0 and p < SIGNIFICANT
     points = 100 if metric in SHARES else 1
-    name = "the share of roots" if metric == "root" else TREE_NAMES[metric]
+    name = TREE_TITLES[metric]
     unit = " points" if metric in SHARES else ""
     delta, low, high = (
         decimal(points * float(most[column]), 1 if points > 1 else 2)

@@ -22,6 +22,7 @@ from workbench.analyses.probes import dependency_trees as gold
 from workbench.analyses.probes.batched_adam import EPOCHS, Fitted
 from workbench.analyses.probes.dependency_trees import Tree
 from workbench.analyses.probes.experiments import LAYER, MAX_DATA_GAIN, StructuralProbe, TreeTask
+from workbench.analyses.probes.findings import TREE_TITLES
 from workbench.analyses.probes.representations import (
     MODEL,
     NO_LAYER,
@@ -493,7 +494,7 @@ def _caveats(trained_probes: TrainedProbes, means: pd.DataFrame) -> Iterator[Cav
     if outside:
         yield Caveat(
             f"{outside:,} of {len(lengths):,} sentences have fewer than {gold.SHORTEST} or more "
-            f"than {gold.LONGEST} words. They do not count in dspr and nspr, as in the paper."
+            f"than {gold.LONGEST} words. They do not count in DSpr and NSpr, as in the paper."
         )
 
 
@@ -508,7 +509,10 @@ def still_open(tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     starved = _starved(tables["means"])
     for metric, rows in starved[starved["encoder"] == MODEL].groupby("metric", sort=False):
         gain = 100 * rows["half_loss"].max()
-        yield f"{metric} (the second half of the sentences adds up to {gain:.1f} points)"
+        yield (
+            f"how far {TREE_TITLES[str(metric)]} rises with more sentences (the second half adds "
+            f"up to {gain:.1f} points)"
+        )
 
 
 def _named(rows: pd.DataFrame) -> str:
