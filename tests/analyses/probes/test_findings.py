@@ -357,6 +357,8 @@ def test_trees_that_more_sentences_would_raise_are_lower_bounds() -> None:
     data = found["largest loss with half of the sentences"].claim
     assert data.startswith("The only curve still rises with more data: read it as a lower bound")
     assert "−5.0 points" in data
+    every = findings_of("structural-probe", trees(0.4, 1.0, half=0.05))
+    assert "recover 100.0 % of" in every["UUAS at the best layer"].claim  # no more is possible
 
 
 def test_random_weights_have_no_trees() -> None:

@@ -15,7 +15,17 @@ from tests.analyses.probes.test_trees import doc_of
 from tests.models import bilms, zoo
 from workbench import Corpus, Model, Result, WorkbenchError, load
 from workbench.analyses.probes.experiments import LAYER, STRUCTURAL_PROBE, StructuralProbe
-from workbench.analyses.probes.structural_probe import TrainedProbes, learn, run
+from workbench.analyses.probes.structural_probe import (
+    CHAIN_KEY,
+    Key,
+    TrainedProbes,
+    _Counts,
+    _interval,
+    learn,
+    run,
+    still_open,
+)
+from workbench.core.stats import resampled, share
 from workbench.experiment import Inputs
 from workbench.models.word_models import Vectors
 
@@ -109,6 +119,23 @@ def test_every_layer_of_every_stack_has_its_baselines(opened: Opened, name: str)
     assert summary.notna().all(axis=None)
     for draw in FIGURES.values():
         assert draw(result.tables).data
+
+
+def test_where_every_root_is_found_the_interval_is_that_of_a_share() -> None:
+    keys = (Key("model", "encoder", 0), CHAIN_KEY)
+    numbers = np.stack([np.full((1, 200, 2), (1, 1)), np.full((1, 200, 2), (0, 1))]).astype(float)
+    counts = _Counts("depth", "root", keys, numbers, share, 200, {})
+    draws = resampled(counts.numbers, counts.measure, 0)
+    lower, upper = _interval(counts, counts.values.mean(1), draws)
+    assert lower[0] == pytest.approx(0.981, abs=1e-3) and upper[0] == 1  # 0 of 200 are missed
+
+
+def test_what_more_sentences_would_raise_has_the_names_of_the_findings() -> None:
+    means = pd.DataFrame({"encoder": "model", "metric": ["uuas", "root"], "half_loss": 0.03})
+    assert list(still_open({"means": means})) == [
+        f"how far {name} rises with more sentences (the second half adds up to 3.0 points)"
+        for name in ("UUAS", "the share of roots")
+    ]
 
 
 def test_the_same_seed_gives_the_same_tables_and_another_gives_others(opened: Opened) -> None:

@@ -185,9 +185,10 @@ def choices(side: Side) -> Explanation:
             "method",
             width=190,
             help="Most faithful: leave-one-out, which hides each word as What if? does; another "
-            "method where it names the same word first and holds better for several words at "
-            "once. Integrated gradients, occlusion and Shapley values explain what the prediction "
-            "depends on. Attention methods show what the model looks at. `random` is a control.",
+            "method where it names the same word first and is faithful for several words at once, "
+            "by a p-value corrected for the number of methods. Integrated gradients, occlusion and "
+            "Shapley values explain what the prediction depends on. Attention methods show what "
+            "the model looks at. `random` is a control.",
         )
         target, against = target_boxes(side)
         more = st.popover("More", icon=":material/tune:")

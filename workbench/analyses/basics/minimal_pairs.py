@@ -347,5 +347,5 @@ def _too_few(table: pd.DataFrame) -> Iterator[str]:
         yield (
             f"Not above chance, although the interval is above 50 %: {names}. Too few different "
             "words are exchanged, or the right sentence mostly has fewer pieces. So a preference "
-            "for single words or for short sentences explains the accuracy."
+            "for single words or for short sentences may explain the accuracy."
         )

@@ -888,6 +888,7 @@ TREE_CLAIMS = {
     "nspr": "Depths at {layer} correlate with depths in the tree (NSpr {value}, ",
 }
 TREE_NAMES = {"uuas": "UUAS", "dspr": "DSpr", "root": "share of roots", "nspr": "NSpr"}
+TREE_TITLES = TREE_NAMES | {"root": "the share of roots"}  # in a sentence
 SHARES = ("uuas", "root")
 
 
@@ -951,7 +952,7 @@ def _tree_score(row: Row, means: pd.DataFrame, several: bool) -> Finding:
     numbers = f"95 % {ends}{f'; {best.name}: {_tree_text(metric, best.value)}' if best else ''}"
     is_bound = bool((layers["half_loss"] > MAX_DATA_GAIN).any())  # more sentences raise the curve
     if verdict == "supported":
-        least = f"at least {text}" if is_bound else text
+        least = f"at least {text}" if is_bound and value < 1 else text
         claim = f"{TREE_CLAIMS[metric].format(layer=layer, value=least)}{numbers})"
         last = layers.iloc[-1]
         if not is_bound and last["layer"] != row["best_layer"]:
@@ -989,7 +990,7 @@ def _tree_gain(row: Row, means: pd.DataFrame, of_best: Finding) -> Finding | Non
     p = min(1.0, float(most["p_value"]) * len(gains))
     rises = most["delta"] > 0 and p < SIGNIFICANT
     points = 100 if metric in SHARES else 1
-    name = "the share of roots" if metric == "root" else TREE_NAMES[metric]
+    name = TREE_TITLES[metric]
     unit = " points" if metric in SHARES else ""
     delta, low, high = (
         decimal(points * float(most[column]), 1 if points > 1 else 2)

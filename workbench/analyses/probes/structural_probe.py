@@ -22,6 +22,7 @@ from workbench.analyses.probes import dependency_trees as gold
 from workbench.analyses.probes.batched_adam import EPOCHS, Fitted
 from workbench.analyses.probes.dependency_trees import Tree
 from workbench.analyses.probes.experiments import LAYER, MAX_DATA_GAIN, StructuralProbe, TreeTask
+from workbench.analyses.probes.findings import TREE_TITLES
 from workbench.analyses.probes.representations import (
     MODEL,
     NO_LAYER,
@@ -38,7 +39,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.files import folder_or_temporary
 from workbench.core.findings import capital, of_all, verb_of
 from workbench.core.head_names import state_name
-from workbench.core.stats import difference, interval, resampled, share
+from workbench.core.stats import difference, interval, resampled, share, wilson_interval
 from workbench.corpora.encode import encode
 from workbench.corpora.splits import PARTS, TRAIN, Parts, parts_of
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result
@@ -380,7 +381,7 @@ def _mean_rows(
     stopped = trained_probes.converged_by_key(counts.task, counts.metric)
     scaled = trained_probes.inputs_by_key(counts.metric)
     values = counts.values.mean(1)
-    lower, upper = interval(draws)
+    lower, upper = _interval(counts, values, draws)
     for row, key in enumerate(counts.keys):
         twin = row_of.get(key._replace(encoder=RANDOM)) if key.encoder == MODEL else None
         baselines = [values[each] for each in (row_of[CHAIN_KEY], twin) if each is not None]
@@ -401,7 +402,7 @@ def _summary_rows(
     """Rows of the table `summary`; layers are chosen by their means on dev."""
     values = counts.values.mean(1)
     on_dev = np.zeros_like(values) if dev is None else dev.values.mean(1)
-    lower, upper = interval(draws)
+    lower, upper = _interval(counts, values, draws)
     row_of = {key: row for row, key in enumerate(counts.keys)}
 
     def chosen(encoder: str, stack: str) -> int:
@@ -424,6 +425,14 @@ def _summary_rows(
             float(values[row_of[Key(STATIC, STATIC, NO_LAYER)]]),
             scaled[counts.keys[best]],
         )
+
+
+def _interval(counts: _Counts, values: Floats, draws: Floats) -> tuple[Floats, Floats]:
+    """The interval of each mean; where every root is found, no sample misses one, so Wilson's."""
+    lower, upper = interval(draws)
+    if counts.metric == "root":
+        lower = np.where(values == 1, wilson_interval(counts.n, counts.n)[0], lower)
+    return lower, upper
 
 
 def _tree_rows(
@@ -485,7 +494,7 @@ def _caveats(trained_probes: TrainedProbes, means: pd.DataFrame) -> Iterator[Cav
     if outside:
         yield Caveat(
             f"{outside:,} of {len(lengths):,} sentences have fewer than {gold.SHORTEST} or more "
-            f"than {gold.LONGEST} words. They do not count in dspr and nspr, as in the paper."
+            f"than {gold.LONGEST} words. They do not count in DSpr and NSpr, as in the paper."
         )
 
 
@@ -500,7 +509,10 @@ def still_open(tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     starved = _starved(tables["means"])
     for metric, rows in starved[starved["encoder"] == MODEL].groupby("metric", sort=False):
         gain = 100 * rows["half_loss"].max()
-        yield f"{metric} (the second half of the sentences adds up to {gain:.1f} points)"
+        yield (
+            f"how far {TREE_TITLES[str(metric)]} rises with more sentences (the second half adds "
+            f"up to {gain:.1f} points)"
+        )
 
 
 def _named(rows: pd.DataFrame) -> str:

@@ -258,7 +258,7 @@ def _final_words(found: Layers, side: Side) -> str:
         stack = f" of the {each['stack']}" if len(rows) > 1 else ""
         layer, last = int(each["layer"]), int(each["layers"])
         where = "already after the embeddings" if not layer else f"from layer {layer} of {last}"
-        parts.append(f"{where}{stack}")
+        parts.append(f"{where}{stack}{' on' if layer else ''}")
     return f"“{top}” is the prediction {', '.join(parts)}."
 
 
