@@ -100,8 +100,7 @@ class Finding(Displayed):
             number = getattr(self, name)
             object.__setattr__(self, name, None if number is None else _present(number))
         if self.interval is not None:
-            low, high = map(_present, self.interval)
-            object.__setattr__(self, "interval", (low, high))
+            object.__setattr__(self, "interval", _ends(self.interval, self.claim))
         wrong = ""
         if not _is_sentence(self.claim):
             wrong = f"the claim {self.claim!r:.80} is not a sentence with its numbers"
@@ -367,6 +366,16 @@ def _is_sentence(claim: object) -> bool:
         and bool(re.search(r"\w+\W+\w+", claim))
         and not re.search(r"\b(nan|NaN|inf)\b", claim)
     )
+
+
+def _ends(interval: Any, claim: str) -> tuple[float, float]:
+    try:
+        low, high = interval
+    except (TypeError, ValueError):
+        raise _error(
+            f"the interval of {claim!r:.80} is {interval!r:.40}, not two numbers."
+        ) from None
+    return _present(low), _present(high)
 
 
 def _plain(value: Any) -> Any:
