@@ -149,7 +149,9 @@ def test_what_would_decide_is_kept_of_undecided_claims_only() -> None:
 def test_findings_that_do_not_fit_the_tables_are_an_error() -> None:
     tables = {"scores": pd.DataFrame()}
     assert len(check_findings([finding()], tables)) == 1
-    with pytest.raises(WorkbenchError, match="table"):
+    with pytest.raises(WorkbenchError, match=r"table 'scores', of 'accuracy' \(tables: sizes\)"):
+        check_findings([finding()], {"sizes": pd.DataFrame()})
+    with pytest.raises(WorkbenchError, match="tables: none"):
         check_findings([finding()], {})
     with pytest.raises(WorkbenchError, match="measure"):
         check_findings([finding(), finding()], tables)

@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from workbench.core.display import Displayed
-from workbench.core.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError, listed
 from workbench.core.head_names import place_name
 
 if TYPE_CHECKING:
@@ -191,7 +191,10 @@ def check_findings(
     measures = [each.measure for each in found]
     for each in found:
         if each.table not in tables:
-            raise _error(f"the finding {each.measure!r:.80} names no table of the run.")
+            raise _error(
+                f"there is no table {each.table!r:.80}, of {each.measure!r:.80} (tables: "
+                f"{listed(sorted(tables)) or 'none'})."
+            )
         if wrong := sorted(set(each.keys) - set(tables[each.table])):
             raise _error(
                 f"the table {each.table!r:.80} has no column {wrong[0]!r:.80}, a key of "
