@@ -390,7 +390,7 @@ def _error(what: str) -> WorkbenchError:
         what,
         code="finding-invalid",
         where="findings",
-        remedy="This is a bug in the experiment; its tables have all numbers.",
+        remedy="This is a bug in the findings of the experiment; its tables are not affected.",
     )
 
 
