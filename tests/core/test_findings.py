@@ -115,6 +115,12 @@ def test_a_claim_without_its_words_or_its_number_is_an_error(claim: str) -> None
         Finding(claim, None, None, None, "supported", "scores", measure="accuracy")
 
 
+@pytest.mark.parametrize("interval", [0.1, (0.1,), (0.1, 0.2, 0.3)])
+def test_an_interval_that_is_no_pair_of_numbers_is_an_error(interval: Any) -> None:
+    with pytest.raises(WorkbenchError, match=r"interval of 'It is 0\.2\.' is .*not two numbers"):
+        Finding("It is 0.2.", 0.2, interval, None, "supported", "scores", measure="accuracy")
+
+
 def test_a_fact_without_a_null_has_no_badge() -> None:
     fact = Finding(
         "2 of 3 trainings were cut off.", 2, None, None, "not supported", "scores", measure="n"
@@ -143,7 +149,9 @@ def test_what_would_decide_is_kept_of_undecided_claims_only() -> None:
 def test_findings_that_do_not_fit_the_tables_are_an_error() -> None:
     tables = {"scores": pd.DataFrame()}
     assert len(check_findings([finding()], tables)) == 1
-    with pytest.raises(WorkbenchError, match="table"):
+    with pytest.raises(WorkbenchError, match=r"table 'scores', of 'accuracy' \(tables: sizes\)"):
+        check_findings([finding()], {"sizes": pd.DataFrame()})
+    with pytest.raises(WorkbenchError, match="tables: none"):
         check_findings([finding()], {})
     with pytest.raises(WorkbenchError, match="measure"):
         check_findings([finding(), finding()], tables)

@@ -163,8 +163,8 @@ def internal_error(error: Exception, failed: str) -> WorkbenchError:
     return WorkbenchError(
         f"Internal error in {line_of(error) or 'Workbench'} ({type(error).__name__}).",
         code="internal",
-        remedy="Reload the page. If the error stays, please report it with the details "
-        "that are printed in the terminal where the app was started.",
+        remedy="Reload the page. If the error stays, please report it to the authors of this code, "
+        "with the details that are printed in the terminal where the app was started.",
     )
 
 

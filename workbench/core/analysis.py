@@ -93,8 +93,8 @@ class Tab:
     Args:
         page: The name of a page that `has_tabs`, such as `predict`.
         title: Of the tab.
-        draw: Draws it, given the sides of the page: one, or two that are compared, each with its
-            `model`, its `doc` and the `place` that is predicted.
+        draw: Draws it, given a list of the sides of the page: one, or two that are compared, each
+            with its `model`, its `doc` and the `place` that is predicted.
         order: Its place.
         experiments: Experiments that do the same over a corpus, with the words of their links.
     """

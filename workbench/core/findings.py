@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from workbench.core.display import Displayed
-from workbench.core.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError, listed
 from workbench.core.head_names import place_name
 
 if TYPE_CHECKING:
@@ -100,8 +100,7 @@ class Finding(Displayed):
             number = getattr(self, name)
             object.__setattr__(self, name, None if number is None else _present(number))
         if self.interval is not None:
-            low, high = map(_present, self.interval)
-            object.__setattr__(self, "interval", (low, high))
+            object.__setattr__(self, "interval", _ends(self.interval, self.claim))
         wrong = ""
         if not _is_sentence(self.claim):
             wrong = f"the claim {self.claim!r:.80} is not a sentence with its numbers"
@@ -192,7 +191,10 @@ def check_findings(
     measures = [each.measure for each in found]
     for each in found:
         if each.table not in tables:
-            raise _error(f"the finding {each.measure!r:.80} names no table of the run.")
+            raise _error(
+                f"there is no table {each.table!r:.80}, of {each.measure!r:.80} (tables: "
+                f"{listed(sorted(tables)) or 'none'})."
+            )
         if wrong := sorted(set(each.keys) - set(tables[each.table])):
             raise _error(
                 f"the table {each.table!r:.80} has no column {wrong[0]!r:.80}, a key of "
@@ -369,6 +371,16 @@ def _is_sentence(claim: object) -> bool:
     )
 
 
+def _ends(interval: Any, claim: str) -> tuple[float, float]:
+    try:
+        low, high = interval
+    except (TypeError, ValueError):
+        raise _error(
+            f"the interval of {claim!r:.80} is {interval!r:.40}, not two numbers."
+        ) from None
+    return _present(low), _present(high)
+
+
 def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
@@ -378,7 +390,7 @@ def _error(what: str) -> WorkbenchError:
         what,
         code="finding-invalid",
         where="findings",
-        remedy="This is a bug in the experiment; its tables have all numbers.",
+        remedy="This is a bug in the findings of the experiment; its tables are not affected.",
     )
 
 
