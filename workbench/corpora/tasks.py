@@ -303,8 +303,10 @@ def labelled_parts(
         notes.extend(doc.user_data[LEFT_OUT] for doc in docs if LEFT_OUT in doc.user_data)
         labelled_docs = [doc for doc in docs if gold_of(doc, task) is not None]
         if (n_without := len(docs) - len(labelled_docs)) and labelled_docs:
+            verb = "has" if n_without == 1 else "have"
             notes.append(
-                f"{n_without} of {len(docs)} texts of {split_name} have no {task.label}: left out."
+                f"{n_without} of {len(docs)} texts of {split_name} {verb} no {task.label}: "
+                "left out."
             )
         return labelled_docs or docs
 

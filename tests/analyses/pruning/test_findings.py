@@ -401,6 +401,17 @@ def test_random_orders_alone_are_described() -> None:
     assert first.claim.startswith("In 3 random orders, you can remove none of 4 heads for at most")
 
 
+def test_no_number_of_heads_below_the_first_step_is_denied() -> None:
+    tables = pruning(("ablation", 2.5, 0, 0, 0.3), *RANDOM)
+    curve = tables["curve"]
+    tables["curve"] = curve[curve["heads_removed"] % 2 == 0]
+    first, *_ = findings_of("head-pruning", tables).values()
+    assert first.claim.startswith(
+        "You can remove fewer than 2 of 4 heads for at most 1 % more loss on masked pieces, and "
+        "fewer than 2 for 5 %, by exact ablation; random choice: fewer than 2 and fewer than 2 (m"
+    )
+
+
 def test_recovery_that_was_cut_off_is_undecided() -> None:
     tables = pruning(*RANDOM, recovered=(0.3, 0.001), done=False)
     found = findings_of("head-pruning", tables)

@@ -28,6 +28,7 @@ from workbench.analyses.compression.lost import FEWEST
 from workbench.analyses.smaller_model import recipe
 from workbench.analyses.smaller_model.experiments import SMALLER_MODEL, SmallerModel, kept_share
 from workbench.analyses.smaller_model.figures import FIGURES
+from workbench.analyses.smaller_model.result import _quality
 from workbench.core.metrics import class_metrics
 from workbench.engine.batch import Batch
 from workbench.engine.task import Task
@@ -256,8 +257,20 @@ def test_unbalanced_classes_have_another_score(tmp_path: Path) -> None:
     task = recipe.task_of(corpus, "", "")
     split = recipe.split_of(corpus, task, None, 0, settings.sizes)
     metric, why = recipe._metric(split, settings)
-    assert metric == "f1" and "macro F1" in why and "'a'" in why
+    assert metric == "f1" and "macro F1" in why and "% of train and dev are 'a'" in why
     assert recipe._metric(split, SmallerModel(metric="accuracy"))[1] == ""
+
+
+def test_the_page_names_the_metric_as_the_finding_does() -> None:
+    row = {"model": "original", "value": 0.3, "lower": 0.2, "upper": 0.4, "baseline": 0.1}
+    scores = [{**row, "metric": "accuracy", "decides": False},
+              {**row, "metric": "f1", "decides": True}]  # fmt: skip
+    tables = {"kept": pd.DataFrame([{"score": "macro F1"}]), "scores": pd.DataFrame(scores)}
+    assert [name for _, name, *_ in _quality(tables)] == [
+        "metric",
+        "accuracy",
+        "macro F1 (decides)",
+    ]
 
 
 def test_classes_that_were_not_tested_for_what_they_lost_are_named(tmp_path: Path) -> None:

@@ -655,6 +655,7 @@ def _orders(tables: Tables, is_better: bool) -> Iterator[Finding]:
     tested = [row for row in loss if row["method"] != "random"]
     n_heads = int(tables["curve"]["heads_removed"].max())
     losses = _metric(tables["curve"], LOSS)
+    least = min(int(row["heads_removed"]) for row in losses if row["heads_removed"])
     by_random = (
         [median_low(removable(losses, row, drop) for row in random) for drop in DROPS]
         if random
@@ -664,7 +665,8 @@ def _orders(tables: Tables, is_better: bool) -> Iterator[Finding]:
     if not tested:
         yield Finding(
             _only_if_better(
-                f"{capital(in_random)}, {_cost(by_random, n_heads, of_loss)} (median)", is_better
+                f"{capital(in_random)}, {_cost(by_random, n_heads, least, of_loss)} (median)",
+                is_better,
             ),
             by_random[0],
             None,
@@ -682,14 +684,15 @@ def _orders(tables: Tables, is_better: bool) -> Iterator[Finding]:
     is_open = is_better and (len(areas) < 2 or best["area"] < min(areas))
     counts = [removable(losses, best, drop) for drop in DROPS]
     against = (
-        f"; random choice: {by_random[0]} and {by_random[1]} (median of {len(random)}; "
+        f"; random choice: {' and '.join(_count(n, least) for n in by_random)} "
+        f"(median of {len(random)}; "
         f"{p_text(best['p_value'])} over the whole curve)"
         if random
         else ""
     )
     yield Finding(
         _only_if_better(
-            f"{capital(_cost(counts, n_heads, of_loss))}, by "
+            f"{capital(_cost(counts, n_heads, least, of_loss))}, by "
             f"{way(best['method'], best['rescored'])}{against}",
             is_better,
         ),
@@ -726,11 +729,20 @@ def removable(curve: Sequence[Row], order: Row, drop: float, metric: str = LOSS)
     return int([row["heads_removed"] for row in within][-1])
 
 
-def _cost(counts: Sequence[int], n_heads: int, loss: str) -> str:
-    """How many heads can be removed for 1 % and for 5 % more loss."""
+def _cost(counts: Sequence[int], n_heads: int, least: int, loss: str) -> str:
+    """How many heads can be removed for 1 % and for 5 % more loss; `least` is the first step."""
     one, five = counts
     removed = of_all(one, n_heads, "head")
-    return f"you can remove {removed} for at most 1 % more {loss}, and {five} for 5 %"
+    if not one and least > 1:
+        removed = f"{_count(one, least)} of {plural(n_heads, 'head')}"
+    return (
+        f"you can remove {removed} for at most 1 % more {loss}, and {_count(five, least)} for 5 %"
+    )
+
+
+def _count(heads: int, least: int) -> str:
+    """A number of heads; where the first step was too much, fewer may be possible."""
+    return str(heads) if heads or least == 1 else f"fewer than {least}"
 
 
 def _better_orders(

@@ -249,14 +249,19 @@ def side_by_side(run: "Run") -> None:
     tables_and_figures.draw_view(run, "agreement", drawn.agreement(tables, mode), drawn.agreement)
 
 
-LOST = Column("heads for 1 %", "%d", help="Heads that can be removed before 1 % is lost.")
+LOST = Column(
+    "heads for 1 %",
+    "%d",
+    help="Heads that can be removed before 1 % is lost, of the numbers tried.",
+)
 SUMMARY = {
     "method": Column("method"),
     "seed": Column("seed"),
     "area": Column("area", "%.3f", help="Mean score over all shares of removed heads."),
     "falls_1": LOST,
     "falls_5": LOST._replace(
-        heading="heads for 5 %", help="Heads that can be removed before 5 % is lost."
+        heading="heads for 5 %",
+        help="Heads that can be removed before 5 % is lost, of the numbers tried.",
     ),
     "p_value": Column(
         "p",

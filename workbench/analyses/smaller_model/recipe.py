@@ -248,8 +248,8 @@ def _metric(split: Split, settings: SmallerModel) -> tuple[str, str]:
     name = _name(replace(task, metric=metric))
     name += ", in which all classes count alike" if metric == "f1" else ""
     return metric, (
-        f"The classes are unbalanced ({percent(share)} of the texts are {task.names[most]!r}): the "
-        f"score is {name}, not accuracy."
+        f"The classes are unbalanced ({percent(share)} of train and dev are {task.names[most]!r}): "
+        f"the score is {name}, not accuracy."
     )
 
 

@@ -114,9 +114,10 @@ def _size(tables: Any) -> Rows:
 
 def _quality(tables: Any) -> Rows:
     rows: Rows = [("", "metric", "value", "95 % interval", "constant prediction")]
+    decides = f"{tables['kept']['score'].iloc[0]} (decides)"
     for row in rows_of(tables["scores"]):
         unit = unit_of(row)
-        name = f"{spelt(row['metric'])}{' (decides)' if row['decides'] else ''}"
+        name = decides if row["decides"] else spelt(row["metric"])
         rows.append(
             (row["model"], name, with_unit(row["value"], unit),
              span(row["lower"], row["upper"], unit), with_unit(row["baseline"], unit))

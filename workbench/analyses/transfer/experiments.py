@@ -265,8 +265,8 @@ FINETUNE_TABLES = {
         "Mean over seeds of the deciding metric on the scored split, with its 95 % bootstrap "
         "interval over texts and seeds. baseline: the metric of a constant prediction, the "
         "majority or mean of train (0 if undefined). learned: the score beats the baseline "
-        "significantly in a paired test over texts. converged: max_epochs cut off the training of "
-        "no seed.",
+        "significantly in a paired test over texts. converged: no seed had its best dev "
+        "score in the last epoch of max_epochs.",
         (*KEY, "metric"),
     ),
     "scores": Table(
@@ -275,10 +275,11 @@ FINETUNE_TABLES = {
         "class is the second by name, or the first if the second is a denial (not_equivalent, no, "
         "negative). baseline: the metric of a constant prediction, the majority or mean of train "
         "(0 if undefined). learned: the seed's deciding metric on the scored split is better than "
-        "the baseline. converged: max_epochs did not cut off the training. learning_rate: 0 for a "
-        "plain head over a frozen model, which is trained to its optimum with the strength in "
-        "ridge. trainable: number of trained weights, task head included. size: MiB of those "
-        "weights. peak_memory: in MiB; on a CPU, of the whole process. seconds: training time.",
+        "the baseline. converged: the best dev score is not that of the last epoch of "
+        "max_epochs. learning_rate: 0 for a plain head over a frozen model, which is trained to "
+        "its optimum with the strength in ridge. trainable: number of trained weights, task head "
+        "included. size: MiB of those weights. peak_memory: in MiB; on a CPU, of the whole "
+        "process. seconds: training time.",
         (*KEY, "seed", "split", "metric"),
         ("learning_rate", "ridge"),
     ),
@@ -401,7 +402,8 @@ FROZEN_TABLES = {
         "frozen model under an LSTM. majority: score of a constant prediction, the majority or "
         "mean of train (empty if undefined). verdict: helps or hurts if the interval excludes 0 "
         "and the better model beats the majority baseline significantly; not learned if neither "
-        "model does; else undecided. converged: no training was cut off.",
+        "model does; else undecided. converged: no training had its best dev score in "
+        "the last epoch of max_epochs.",
         ("task", "model", "method", "metric"),
     ),
     **{name: FINETUNE_TABLES[name] for name in LEARNT},

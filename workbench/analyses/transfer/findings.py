@@ -416,7 +416,8 @@ def _converged(means: pd.DataFrame) -> Finding:
         f"Training was cut off by max_epochs in {of_all(len(cut), len(rows), 'model')}: "
         f"{listing(cut, 2)}."
         if cut
-        else f"No training was cut off by max_epochs ({plural(len(rows), 'model')})."
+        else "No training was cut off by max_epochs while dev still improved "
+        f"({plural(len(rows), 'model')})."
     )
     return Finding(
         claim,
@@ -597,7 +598,7 @@ def _epochs(scores: pd.DataFrame, epochs: pd.DataFrame) -> Iterator[Finding]:
     ended = of_all(cut, len(best), "training") if cut else "no training"
     yield Finding(
         f"The dev score is best after epoch {decimal(mean, 1) if mean % 1 else whole(mean)} of "
-        f"{last}{over}; max_epochs cut off {ended}.",
+        f"{last}{over}; max_epochs ended {ended} while dev still improved.",
         mean,
         None,
         None,

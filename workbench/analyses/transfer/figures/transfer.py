@@ -90,9 +90,9 @@ def epochs(tables: Tables) -> go.Figure:
     """Dev score after each epoch, by the metric that selects the learning rate: mean over seeds.
 
     How to read: the band has the scores of all seeds; a colour is a method, or with one method a
-    learning rate; pale: rates that were only tried; hollow: a training was cut off by max_epochs. A
-    linear head over a frozen model has no epochs: alone, it has one mark per ridge strength, at its
-    optimum, by the passes over train.
+    learning rate; pale: rates that were only tried; hollow: dev was best in the last of max_epochs.
+    A linear head over a frozen model has no epochs: alone, it has one mark per ridge strength, at
+    its optimum, by the passes over train.
     """
     return _lines(tables, "epochs", "epoch", "value", "dev score")
 
@@ -185,7 +185,7 @@ def scores(tables: Tables) -> go.Figure:
     """Score on the scored texts (metric × 100): mean over seeds, 95 % interval (texts and seeds).
 
     How to read: grey line: the majority baseline, which is named above where it is far below;
-    cross: not significantly better than it; hollow: a training was cut off by max_epochs.
+    cross: not significantly better than it; hollow: dev was best in the last of max_epochs.
     """
     table = tables["means"]
     series = ways(table)
@@ -356,7 +356,7 @@ def by_seed(tables: Tables) -> go.Figure:
 
     How to read: one mark per seed; bar: 95 % interval of the mean over texts and seeds, of the
     metric that selects the learning rate; grey line: a constant prediction, the majority of train;
-    hollow: cut off by max_epochs.
+    hollow: dev was best in the last of max_epochs.
     """
     table = _scored(tables["scores"])
     others = table[table["metric"] != ERROR]
