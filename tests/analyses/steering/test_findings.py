@@ -83,7 +83,8 @@ def test_where_the_label_is_used_and_that_it_is_all_that_was_lost() -> None:
     assert cost.value == 1.5 and cost.keys["layer"] == 3 and cost.verdict == "supported"
     back = found["log-probability lost with the label injected again"]
     assert back.verdict == "supported" and "88 %" in back.claim  # 1 - 0.2 / 1.6
-    assert "20 %" in found["accuracy of a probe after the erasure"].claim
+    probed = found["accuracy of a probe after the erasure"].claim
+    assert "20 %" in probed and "most frequent among the words it was fitted on: 19 %" in probed
     other = findings_of("erasure", erased(injected=1.4))
     assert other["log-probability lost with the label injected again"].verdict == "not supported"
 

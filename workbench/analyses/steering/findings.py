@@ -167,8 +167,8 @@ def erasure(tables: Tables) -> Iterator[Finding]:
         )
     yield Finding(
         f"In {at_state(row['layer'])} a linear probe finds {percent(row['probe'])} of labels "
-        f"before, and {percent(row['probe_erased'])} after the erasure (most frequent label: "
-        f"{percent(row['majority'])}).",
+        f"before, and {percent(row['probe_erased'])} after the erasure (always the label most "
+        f"frequent among the words it was fitted on: {percent(row['majority'])}).",
         row["probe_erased"],
         None,
         None,
