@@ -70,6 +70,22 @@ def test_the_words_that_are_moved_are_named_and_where_most() -> None:
     assert broken.value == 0.2 and "not more than random" in broken.claim
 
 
+def test_small_numbers_keep_their_digits() -> None:
+    tables = steered()
+    small = {
+        "excess": 0.0267,
+        "lower": 0.0257,
+        "divergence": 0.000895,
+        "random_divergence": 0.00019,
+    }
+    table = tables["directions"].assign(**small)
+    found = findings_of("steering", {**tables, "directions": table})
+    largest = found["largest effect of a difference, beyond random directions"]
+    assert "+0.0267 nats" in largest.claim and "95 % 0.0257 to" in largest.claim
+    broken = found["divergence of unrelated predictions where the effect is largest"]
+    assert "0.000895 nats" in broken.claim and "(0.000190 nats)" in broken.claim
+
+
 def test_no_more_than_random_directions_is_not_supported_and_few_exchanges_are_undecided() -> None:
     for tables, verdict in ((steered(False), "not supported"), (steered(True, 3), "undecided")):
         found = list(findings_of("steering", tables).values())
