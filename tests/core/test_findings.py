@@ -158,6 +158,7 @@ def test_a_difference_has_the_interval_of_two_independent_numbers() -> None:
     assert change.interval == pytest.approx((0.05, 0.15))  # half widths 0.03 and 0.04: 0.05
     assert change.verdict == "supported"
     assert "80.0 % in A, 90.0 % in B (+10.0, 95 % 5.0 to 15.0)" in change.claim
+    assert change.unit == "points"  # 10 % would be read as a share of 80 %
 
 
 def test_differences_within_their_intervals_are_not_supported() -> None:

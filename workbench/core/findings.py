@@ -524,7 +524,7 @@ def _change(first: str, old: Finding, letter: str, new: Finding, several: bool) 
         new.keys,
         old.figure,
         measure=f"{old.measure}, {letter} {MINUS} {first}" if several else old.measure,
-        unit=unit,
+        unit="points" if unit == "%" else unit,
         decided_by=f"the number of {letter} at {_row(old, new)}, as in {first}"
         if moved
         else "runs with several seeds: these numbers have no intervals"
