@@ -86,6 +86,15 @@ def test_small_numbers_keep_their_digits() -> None:
     assert "0.000895 nats" in broken.claim and "(0.000190 nats)" in broken.claim
 
 
+def test_sets_that_the_model_does_not_tell_apart_are_the_reason_of_no_verdict() -> None:
+    tables = steered(significant=False)
+    table = tables["directions"].assign(gap=0.02, share=float("nan"), p=0.01)
+    found = findings_of("steering", {**tables, "directions": table})
+    largest = found["largest effect of a difference, beyond random directions"]
+    assert largest.verdict == "not supported"
+    assert "but the model hardly tells the two sets apart" in largest.claim
+
+
 def test_no_more_than_random_directions_is_not_supported_and_few_exchanges_are_undecided() -> None:
     for tables, verdict in ((steered(False), "not supported"), (steered(True, 3), "undecided")):
         found = list(findings_of("steering", tables).values())

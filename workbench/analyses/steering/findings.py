@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pandas as pd
+
 from workbench.core.findings import (
     Finding,
     Row,
@@ -52,6 +54,8 @@ def steering(tables: Tables) -> Iterator[Finding]:
     )
     row = _best(best)
     share = f", {percent(row['share'])} of the distance of the sets" if row["share"] > 0 else ""
+    if pd.isna(row["share"]):  # too small a distance
+        share = ", but the model hardly tells the two sets apart"
     where = f"{row['words']} most in {at_state(row['layer'])}"
     moves = "moves" if row["significant"] else "is not shown to move any words; it moves"
     yield _of_excess(
