@@ -432,7 +432,9 @@ def _show_sentence() -> None:
 def details(ref: str, kind: Kind) -> str:
     """Where a reference with another name leads: its path, or that it was uploaded."""
     upload = next((each for each in uploads(kind) if str(each.path) == ref), None)
-    return ref if upload is None else f"uploaded, {upload.path.name.partition('-')[0][:8]}"
+    if upload is None:
+        return ref
+    return f"uploaded, hash of its files {upload.path.name.partition('-')[0][:8]}"
 
 
 def models() -> list[str]:

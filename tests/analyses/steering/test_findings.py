@@ -70,6 +70,31 @@ def test_the_words_that_are_moved_are_named_and_where_most() -> None:
     assert broken.value == 0.2 and "not more than random" in broken.claim
 
 
+def test_small_numbers_keep_their_digits() -> None:
+    tables = steered()
+    small = {
+        "excess": 0.0267,
+        "lower": 0.0257,
+        "divergence": 0.000895,
+        "random_divergence": 0.00019,
+    }
+    table = tables["directions"].assign(**small)
+    found = findings_of("steering", {**tables, "directions": table})
+    largest = found["largest effect of a difference, beyond random directions"]
+    assert "+0.0267 nats" in largest.claim and "95 % 0.0257 to" in largest.claim
+    broken = found["divergence of unrelated predictions where the effect is largest"]
+    assert "0.000895 nats" in broken.claim and "(0.000190 nats)" in broken.claim
+
+
+def test_sets_that_the_model_does_not_tell_apart_are_the_reason_of_no_verdict() -> None:
+    tables = steered(significant=False)
+    table = tables["directions"].assign(gap=0.02, share=float("nan"), p=0.01)
+    found = findings_of("steering", {**tables, "directions": table})
+    largest = found["largest effect of a difference, beyond random directions"]
+    assert largest.verdict == "not supported"
+    assert "but the model hardly tells the two sets apart" in largest.claim
+
+
 def test_no_more_than_random_directions_is_not_supported_and_few_exchanges_are_undecided() -> None:
     for tables, verdict in ((steered(False), "not supported"), (steered(True, 3), "undecided")):
         found = list(findings_of("steering", tables).values())
@@ -83,7 +108,8 @@ def test_where_the_label_is_used_and_that_it_is_all_that_was_lost() -> None:
     assert cost.value == 1.5 and cost.keys["layer"] == 3 and cost.verdict == "supported"
     back = found["log-probability lost with the label injected again"]
     assert back.verdict == "supported" and "88 %" in back.claim  # 1 - 0.2 / 1.6
-    assert "20 %" in found["accuracy of a probe after the erasure"].claim
+    probed = found["accuracy of a probe after the erasure"].claim
+    assert "20 %" in probed and "most frequent among the words it was fitted on: 19 %" in probed
     other = findings_of("erasure", erased(injected=1.4))
     assert other["log-probability lost with the label injected again"].verdict == "not supported"
 

@@ -29,6 +29,7 @@ def test_a_difference_of_number_makes_another_word_plural(model: Any) -> None:
     assert table.loc[1.0, "effect"] > table.loc[1.0, "random_high"] and table.loc[1.0, "p"] < 0.05
     assert table.loc[-1.0, "effect"] < table.loc[-1.0, "random_low"] and table.loc[-1.0, "p"] < 0.05
     assert "were" in repr(found) and found.figure().layout.title.text
+    assert "random_high" in str(found._repr_html_())  # its table, in a notebook
     by_default = wb.steer(model, PLURAL, SINGULAR, layer=2, n_random=20)
     assert {name.strip("▁") for name in by_default.names} <= {"were", "are", "was", "is"}
 

@@ -245,9 +245,10 @@ EDGE_TABLES = {
     "summary": Table(
         "Layers that encode each task: centre of gravity of the mix, expected layer of the "
         "cumulative curve (empty if the curve does not rise), best layer, and baselines. "
-        "baseline_majority always predicts the most frequent scored label. data_gain: the largest "
-        "gain of a layer from the second half of the targets. Above 1 point, more data would "
-        "change the curve (enough_data is false; empty if half_data_check is off).",
+        "baseline_majority always predicts the most frequent scored label. baseline_random: the "
+        "better of the last layer and the mix of the model with random weights. data_gain: the "
+        "largest gain of a layer from the second half of the targets. Above 1 point, more data "
+        "would change the curve (enough_data is false; empty if half_data_check is off).",
         ("task", "probe", "stack"),
     ),
     "halves": Table(

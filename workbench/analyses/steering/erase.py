@@ -77,7 +77,7 @@ class Erased:
         return (
             f"{text}; a linear probe of {plural(len(self.labels), 'label')}: "
             f"{percent(self.probe['probe'])} before, {percent(self.probe['probe_erased'])} after "
-            f"(most frequent label: {percent(self.probe['majority'])})"
+            f"(always the label most frequent in the fit: {percent(self.probe['majority'])})"
         )
 
 

@@ -158,8 +158,9 @@ ERASURE = Experiment(
             + _TEST.format(what="subspaces of the same size", units="documents")
             + "injected: log-probability lost if the mean of what was removed from words of the "
             "same label is added again. probe: accuracy of a linear probe of the label on other "
-            "documents; probe_erased: after the erasure; majority: of the most frequent label. "
-            "rank: directions removed. n: words; documents: of these.",
+            "documents; probe_erased: after the erasure; majority: of always answering the "
+            "label that is most frequent among the fitted words. rank: directions removed. n: "
+            "words; documents: of these.",
             ("stack", "layer"),
         ),
         "labels": Table(

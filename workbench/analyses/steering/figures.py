@@ -135,16 +135,17 @@ def costs(tables: Tables) -> go.Figure:
 def probe(tables: Tables) -> go.Figure:
     """Accuracy of a linear probe of the label on other documents, by layer, before and after.
 
-    How to read: after the erasure a probe should find no more than the most frequent label, the
-    grey line; what is above it is left, for the directions were fitted on few words.
+    How to read: after the erasure a probe should find no more than always answering the label that
+    is most frequent among the fitted words, the grey line; what is above it is left, for the
+    directions were fitted on few words.
     """
     table = tables["layers"]
     x = table["layer"].tolist()
     drawn: list[Trace] = [
         curve(x, table["probe"], f"{STATE}: %{{y:.1%}}", "before", 0, MODEL),
         curve(x, table["probe_erased"], f"{STATE}, erased: %{{y:.1%}}", "erased", 1, TUNED),
-        level([x[0], x[-1]], float(table["majority"].iloc[0]), "most frequent label: %{y:.1%}",
-              "most frequent label", 3, line={"color": BASELINE}),
+        level([x[0], x[-1]], float(table["majority"].iloc[0]), "most frequent in the fit: %{y:.1%}",
+              "most frequent in the fit", 3, line={"color": BASELINE}),
     ]  # fmt: skip
     y = {"title": "accuracy", "tickformat": ".0%"}
     return plot(drawn, 360, state_axis(table["layer"].max()), y)

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pandas as pd
+
 from workbench.core.findings import (
     Finding,
     Row,
@@ -24,6 +26,7 @@ from workbench.experiment.measured import on_measured
 EXCHANGES = 6  # of words to test on; with fewer, an interval says little
 DOCUMENTS = 6
 RESTORED = 0.5  # of what was lost
+SMALL = 0.05  # nats
 MORE = "more pairs with more distinct words"
 MORE_WORDS = "more words"
 
@@ -51,12 +54,14 @@ def steering(tables: Tables) -> Iterator[Finding]:
     )
     row = _best(best)
     share = f", {percent(row['share'])} of the distance of the sets" if row["share"] > 0 else ""
+    if pd.isna(row["share"]):  # too small a distance
+        share = ", but the model hardly tells the two sets apart"
     where = f"{row['words']} most in {at_state(row['layer'])}"
     moves = "moves" if row["significant"] else "is not shown to move any words; it moves"
     yield _of_excess(
         row,
         f"The difference {moves} {where}{':' if row['significant'] else ','} by "
-        f"{signed(decimal(row['excess'], 2))} nats beyond random directions "
+        f"{signed(_nats(row['excess']))} nats beyond random directions "
         f"({_certainty(row)}){share}.",
         row["exchanges"] >= EXCHANGES,
         table="directions",
@@ -68,9 +73,9 @@ def steering(tables: Tables) -> Iterator[Finding]:
     )
     more = row["divergence"] > row["random_divergence"]
     yield Finding(
-        f"There it changes predictions of unrelated texts by {decimal(row['divergence'], 2)} nats "
+        f"There it changes predictions of unrelated texts by {_nats(row['divergence'])} nats "
         f"of divergence, {'more' if more else 'not more'} than random directions "
-        f"({decimal(row['random_divergence'], 2)} nats).",
+        f"({_nats(row['random_divergence'])} nats).",
         row["divergence"],
         None,
         None,
@@ -88,9 +93,14 @@ def _best(rows: Sequence[Row]) -> Row:
     return max(rows, key=lambda each: (bool(each["significant"]), float(each["excess"])))
 
 
+def _nats(value: float) -> str:
+    """A number with two decimals, or three digits if two decimals would leave one or none."""
+    return decimal(value) if 0 < abs(value) < SMALL else decimal(value, 2)
+
+
 def _certainty(row: Row) -> str:
     """The interval of an effect beyond random ones, and its p-value."""
-    low, high = (decimal(row[name], 2) for name in ("lower", "upper"))
+    low, high = (_nats(row[name]) for name in ("lower", "upper"))
     return f"95 % {low} to {high}; {p_text(row['p'])}"
 
 
@@ -128,7 +138,7 @@ def erasure(tables: Tables) -> Iterator[Finding]:
         n=plural(rows[0]["n"], "word"),
     )
     row = _best(restored or used or rows)
-    costs = f"costs most in {at_state(row['layer'])}: {decimal(row['excess'], 2)} nats"
+    costs = f"costs most in {at_state(row['layer'])}: {_nats(row['excess'])} nats"
     if restored:
         claim = f"Of the layers in which the label alone restores what is lost, erasing it {costs}"
     elif used:
@@ -167,8 +177,8 @@ def erasure(tables: Tables) -> Iterator[Finding]:
         )
     yield Finding(
         f"In {at_state(row['layer'])} a linear probe finds {percent(row['probe'])} of labels "
-        f"before, and {percent(row['probe_erased'])} after the erasure (most frequent label: "
-        f"{percent(row['majority'])}).",
+        f"before, and {percent(row['probe_erased'])} after the erasure (always the label most "
+        f"frequent among the words it was fitted on: {percent(row['majority'])}).",
         row["probe_erased"],
         None,
         None,

@@ -26,7 +26,7 @@ from workbench.analyses.steering.moved import (
     require_layer,
 )
 from workbench.core.arrays import Floats
-from workbench.core.display import figure_by
+from workbench.core.display import Displayed, figure_by
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import decimal, signed
 from workbench.core.head_names import at_state
@@ -43,7 +43,7 @@ STRENGTHS = (-2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 4.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Steered:
+class Steered(Displayed):
     """The difference of two sets of texts at one layer, and what adding it does.
 
     Example:
