@@ -153,6 +153,9 @@ def test_what_cannot_be_predicted_is_said(query: dict[str, str], words: str) -> 
 def test_one_word_and_three_masks_are_predicted(text: str) -> None:
     app = opened("predict", text=text)
     assert not [error for error in app.error if "internal" in str(error.value)]
+    about = " ".join(caption.value for caption in app.caption)
+    assert ("predicts the hidden words" in about) == ("[MASK]" in text)
+    assert ("reads the text without it" in about) == ("[MASK]" not in text)
 
 
 @pytest.mark.usefixtures("home")

@@ -29,6 +29,7 @@ from workbench.corpora.splits import few_sentences_caveat
 from workbench.experiment import Caveat, Table
 from workbench.report import write_report
 from workbench.report.format import FEWER, MOST
+from workbench.report.prose import bibliography
 from workbench.runs.compare import compare
 from workbench.runs.status import Failure
 
@@ -156,6 +157,12 @@ def test_the_method_is_prose_with_settings_and_papers(tmp_path: Path) -> None:
     )
     assert "Julian Salazar, Davis Liang, Toan Q. Nguyen and Katrin Kirchhoff. 2020." in page.text
     assert ("a", {"href": "#run-1-salazar-2020-masked"}) in page.tags
+
+
+def test_a_reference_says_where_the_paper_is() -> None:
+    texts = [paper.text for paper in bibliography().values()]
+    assert not [text for text in texts if ". ." in text]
+    assert any(text.endswith("the logit lens. LessWrong.") for text in texts)
 
 
 def test_limits_are_one_list_with_the_most_important_first(tmp_path: Path) -> None:

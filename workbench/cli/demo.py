@@ -147,7 +147,8 @@ def _scored_text(runs: Sequence[Run]) -> list[str]:
     best = words[scores.index(max(scores))]
     return [
         *pictures.scored_words(words, scores),
-        f"____ is “{predicted}” (probability {probability:.2f}), most of all because of “{best}”",
+        f"____ is “{predicted}” (probability {probability:.2f}), most of all because of “{best}”, "
+        "by integrated gradients",
     ]
 
 

@@ -2,6 +2,7 @@
 
     doc, words = with_markers(model, doc)       # each marker is one word of the Doc
     pieces, positions = hidden(model, doc, words)
+    doc = beside_markers(model, doc)            # another word is named, and predicted
 
 A marker becomes the mask piece of the model, a sentinel of T5, or a word that XLNet and ELMo do
 not read. For a masked model the pieces are those of its own tokenizer for a text with its mask.
@@ -49,6 +50,25 @@ def with_markers(model: Model, doc: "Doc") -> tuple["Doc", list[int]]:
         words[marker] = text
     spaces = [end < start for (_, end), start in zip(parts, [*starts[1:], 0], strict=True)]
     return Doc(doc.vocab, words=words, spaces=spaces), markers
+
+
+def beside_markers(model: Model, doc: "Doc") -> "Doc":
+    """The Doc of which a word is named and predicted, with its markers hidden, too.
+
+    Each marker is one word, the mask piece. A model without one refuses a marker that was typed.
+    """
+    if model.task_head is not None or not model.objective or not has_marker(doc.text):
+        return doc
+    if model.objective == "masked" and model.symbols.mask is not None:
+        return with_markers(model, doc)[0]
+    words = {(token.idx, token.idx + len(token)) for token in doc}
+    if all(match.span() in words for match in MARKER.finditer(doc.text)):
+        return doc  # made of words, in which it is one
+    raise refusal(
+        model,
+        "cannot hide a word that is named and a marker at once",
+        "Write a word for the marker, or a marker for the word and name none.",
+    )
 
 
 def hidden(model: Model, doc: "Doc", words: list[int]) -> tuple[Pieces, list[int]]:

@@ -211,7 +211,8 @@ class Paper:
         is_whole = len(names) <= AUTHORS and names[-1] != "others"
         who = listing(names, AUTHORS) if is_whole else f"{names[0]} et al"
         stop = "" if self.title.endswith(("?", "!", ".")) else "."
-        return f"{who}. {self.year}. {self.title}{stop} {self.venue}."
+        venue = f" {self.venue}." if self.venue else ""
+        return f"{who}. {self.year}. {self.title}{stop}{venue}"
 
 
 @cache
@@ -244,7 +245,8 @@ def _paper(entry: str) -> Paper:
     key = entry[entry.index("{") + 1 : entry.index(",")]
     fields = dict(re.findall(r"^  (\w+) = \{(.*)\},?$", entry, re.MULTILINE))
     plain = {name: _without_tex(value) for name, value in fields.items()}
-    venue = plain.get("booktitle") or plain.get("journal") or ""
+    wheres = (plain.get(field) for field in ("booktitle", "journal", "howpublished", "note"))
+    venue = next((where for where in wheres if where), "")
     authors = tuple(plain["author"].split(" and "))
     return Paper(key, entry.strip(), authors, plain["year"], plain["title"], venue)
 

@@ -14,6 +14,7 @@ from tests.models.test_logits import HEADED
 from tests.night import mostly
 from tests.planted import bert
 from workbench import Model, WorkbenchError
+from workbench.analyses.predictions.explained import prediction_of
 from workbench.analyses.predictions.predict import changed
 from workbench.analyses.predictions.prediction import labelled
 from workbench.analyses.predictions.results import Labelled, TopChoices
@@ -153,6 +154,19 @@ def test_hiding_a_word_says_how_probable_the_word_was(name: str) -> None:
     assert isinstance(again, TopChoices)
     assert again.places[0].probabilities == pytest.approx(place.probabilities, abs=1e-6)
     assert "hidden: " in repr(filled)
+
+
+@pytest.mark.parametrize("marker", ["[MASK]", "<mask>", "___"])
+def test_a_marker_is_hidden_beside_a_word_that_is_named(marker: str) -> None:
+    model = model_of("mini:bert")
+    text = f"The girls did not visit {marker} because they were tall."
+    both = wb.fill(model, text.replace("were", marker)).places[1].probabilities
+    filled = wb.fill(model, text, hide="were")
+    assert filled.places[0].name == "word 8"
+    assert filled.places[0].probabilities == pytest.approx(both, abs=1e-6)
+    read = filled.places[0].prediction.text.ids
+    assert prediction_of(model, text, word="were")[0].text.ids.equal(read)
+    assert wb.lens(model, text, word=8).text == filled.text
 
 
 @pytest.mark.parametrize(
@@ -374,6 +388,8 @@ def test_a_marker_beyond_the_length_of_the_model_is_an_error() -> None:
         ("mini:bert", lambda m: wb.fill(m, "a a", hide=7), "0 to 1"),
         ("mini:bert", lambda m: wb.predict(m, "a", second="b"), "two texts"),
         ("mini:gpt", lambda m: wb.fill(m, "a ___ b ___"), "one hidden word"),
+        ("mini:gpt", lambda m: wb.fill(m, "a ___ b", hide="b"), "marker at once"),
+        ("mini:t5", lambda m: wb.predict(m, "a ___ b", hide="b"), "marker at once"),
         ("mini:gpt", lambda m: wb.fill(m, "___ b"), "before"),
         ("mini:gpt", lambda m: wb.predict(m, "a", top=0), "setting-invalid"),
         ("mini:gpt", lambda m: wb.generate(m, "a", 0), "setting-invalid"),

@@ -38,7 +38,7 @@ from workbench.core.errors import WorkbenchError, listed
 from workbench.core.head_names import at_state, state_name, state_number
 from workbench.core.public import public
 from workbench.corpora.encode import encode
-from workbench.corpora.markers import has_marker
+from workbench.corpora.markers import beside_markers, has_marker
 from workbench.corpora.typed import word_index
 from workbench.engine.batch import NO_WORD, Batch, Pieces, sent
 from workbench.engine.forward_pass import chunks
@@ -508,6 +508,7 @@ def lens(
             doc, batches = places[0].prediction.doc, [_of_prediction(p.prediction) for p in places]
             words = ["hidden" if len(places) == 1 else place.name for place in places]
         else:
+            doc = beside_markers(model, doc)
             batches, words = _of_text(model, doc, None if word is None else word_index(doc, word))
         if model.encode(encode([doc])).cut:
             notes.append(cut_note(model))

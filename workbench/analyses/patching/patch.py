@@ -32,6 +32,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.findings import decimal
 from workbench.core.head_names import EMBEDDINGS, FIRST, state_number
 from workbench.core.public import public, require_choice
+from workbench.corpora.markers import beside_markers
 from workbench.corpora.typed import readable, word_index
 from workbench.engine.batch import Pieces
 from workbench.engine.model import Model
@@ -466,6 +467,8 @@ def patch(
         (4, 4)
     """
     docs = readable(clean, "clean text"), readable(corrupt, "corrupt text")
+    if word is not None:
+        docs = beside_markers(model, docs[0]), beside_markers(model, docs[1])
     one, notes = prediction_of(model, docs[0], word=word, second=second, position=position)
     hidden = word
     if word is not None:
@@ -605,7 +608,7 @@ def _target(
     if chosen.against is None and measure is None:
         name = corrupt.names([top])[0]
         notes.append(
-            f"{printable(name)!r} is the top choice for the corrupt text, too, so its "
+            f"{printable(name)!r} is the top choice for both texts, so its "
             "log-probability is restored, not a difference of two choices."
         )
     kind: Measure = measure or ("log-probability" if chosen.against is None else "logit")

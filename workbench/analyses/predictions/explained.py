@@ -33,7 +33,7 @@ from workbench.analyses.predictions.prediction import (
 from workbench.analyses.predictions.target import Measure, Target, require_measure
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.corpora.encode import encode
-from workbench.corpora.markers import has_marker
+from workbench.corpora.markers import beside_markers, has_marker
 from workbench.corpora.typed import word_index
 from workbench.engine.batch import NO_WORD, Pieces
 from workbench.engine.model import Model, refusal
@@ -68,6 +68,7 @@ def prediction_of(
         return prediction, cut_notes(prediction, doc)
     if word is not None:
         _only_one(position)
+        doc = beside_markers(model, doc)
         prediction = of_word(model, doc, word_index(doc, word))
         return prediction, cut_notes(prediction, doc)
     if model.objective and has_marker(doc.text):

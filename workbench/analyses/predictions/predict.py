@@ -46,7 +46,7 @@ from workbench.analyses.predictions.results import (
 from workbench.core.errors import WorkbenchError
 from workbench.core.public import public
 from workbench.corpora.encode import encode
-from workbench.corpora.markers import has_marker, hidden, with_markers
+from workbench.corpora.markers import beside_markers, has_marker, hidden, with_markers
 from workbench.corpora.text_prediction import pair_of, require_texts
 from workbench.corpora.typed import readable, word_index
 from workbench.engine.batch import Pieces
@@ -82,6 +82,7 @@ def predict(
         second: The second text of a pair, for tasks of two texts.
         top: Number of most probable choices (default 5).
         hide: A word of the text to hide and predict, or its index; not for models that label.
+            A masked model hides markers of the text, too; each counts as one word.
         max_pieces: Maximum number of pieces to write. With it, causal models and ELMo write a
             continuation instead of predicting the next piece only.
         on_piece: Function that is called with each written piece as soon as it is chosen.
@@ -133,7 +134,8 @@ def fill(
         text: A text with markers, or any text with `hide`.
         top: Number of most probable pieces for each hidden word (default 5).
         hide: A word of the text to hide instead of writing a marker, or its index. All its pieces
-            are hidden, and its first one is predicted.
+            are hidden, and its first one is predicted. A masked model hides markers of the text,
+            too; each counts as one word.
         max_pieces: Maximum number of pieces of a span that an encoder-decoder writes (default 10).
 
     Returns:
@@ -152,7 +154,7 @@ def fill(
     if not model.objective:
         raise no_head(model)
     if hide is not None:
-        return _hidden_word(model, doc, hide, top, max_pieces)
+        return _hidden_word(model, beside_markers(model, doc), hide, top, max_pieces)
     if not has_marker(doc.text):
         raise WorkbenchError(
             "the text has no hidden word.",

@@ -50,6 +50,9 @@ ABOUT = {
     "seq2seq": "Click a word: the model reads the text without it and fills its place.",
     "": "What a model predicts for a text, and why.",
 }
+GAPS = (
+    "The model predicts the hidden words: click one. To hide another, write words for these first."
+)
 TAGS = ("tags", "entities")  # kinds of tasks with a label for each word
 LABEL = "What the fine-tuned model predicts for the text, and why."
 
@@ -87,7 +90,7 @@ def _draw() -> None:
         left, right = st.columns([5, 8], gap="medium")
     with left:
         _predictions(sides)
-        st.caption(LABEL if task else ABOUT[model.objective])
+        st.caption(LABEL if task else GAPS if gaps else ABOUT[model.objective])
         if sides[0].place.kind == "word":
             word = sides[0].doc[sides[0].place.index].text
             navigation.link(

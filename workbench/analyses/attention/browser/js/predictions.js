@@ -44,6 +44,7 @@ function predictionView(browser, ask, put) {
     const { predicts, editable } = side();
     node.hidden = !predicts || !editable || browser.message.offline;
     if (node.hidden) return;
+    title.textContent = browser.message.sides.length > 1 ? `Predictions: ${side().name}` : "Predictions";
     const key = `${browser.message.view} ${place()}`;
     if (offered !== key) where.replaceChildren(...places().map(([value, text]) => make("option", { value, text })));
     offered = key;
