@@ -56,7 +56,7 @@ ALLOWED = {
     "workbench/core/files.py _flush_to_disk": "a draft",
     "workbench/core/files.py _regular": PIPES,
     "workbench/core/files.py parse_json": "this is what is called instead",
-    "workbench/core/doctor.py _bringing": "what installers have written of packages",
+    "workbench/core/doctor.py _distributions_with": "what installers have written of packages",
     "workbench/core/machine.py machine_memory": OURS,
     "workbench/corpora/catalogue.py _formats": OURS,
     "workbench/corpora/formats.py formats": OURS,

@@ -179,7 +179,7 @@ def test_the_difference_moves_as_much_as_hooks_say(
 @pytest.mark.parametrize("name", mostly(MODELS, "mini:gpt"))
 def test_erasing_costs_as_much_as_hooks_say(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, corpus = wb.load(name, device="cpu"), wb.read("primer:size=1000")
-    settings: dict[str, Any] = {"max_words": 60, "max_predictions": 6, "random_directions": 20}
+    settings: dict[str, Any] = {"max_words": 60, "max_predictions": 10, "random_directions": 20}
     samples = noting(monkeypatch, erasure_corpus, "sampled")
     table = run_here("erasure", model, corpus, **settings).tables["layers"]
     (sample,) = samples

@@ -321,7 +321,7 @@ def test_texts_without_a_label_and_texts_too_long_are_told() -> None:
     corpus = corpus_of("odd", train=docs, dev=of_words(9, 1), test=[*of_words(9, 2), long])
     found = finetuned(model_of("bert"), corpus, seeds=[0], learning_rates=[1e-3], max_epochs=1)
     notes = " ".join(each.text for each in found.caveats)
-    assert "1 of 21 texts of train have no kind" in notes
+    assert "1 of 21 texts of train has no kind" in notes
     assert "1 text" in notes and "64 pieces" in notes and "Fewer than three seeds" in notes
 
 
