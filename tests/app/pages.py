@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -58,7 +59,6 @@ def home(
     known.mkdir(exist_ok=True)
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "known").symlink_to(known)
-    (tmp_path / "app").symlink_to(tmp_path_factory.getbasetemp() / "app")
     never = property(lambda app: "", lambda app, page: None)
     monkeypatch.setattr(AppTest, "_finished_page_script_hash", never, raising=False)
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
@@ -90,20 +90,20 @@ def opened(page: str, **query: str | list[str]) -> AppTest:
 
 def drawn(page: str, **query: str | list[str]) -> AppTest:
     """A page with these choices in its address, whether or not it failed."""
-    folder = _app((machine.home().parent / "app").resolve())
-    app = AppTest.from_file(str(folder / f"app_{page}.py"), default_timeout=SECONDS)
+    app = AppTest.from_file(f"{_app().name}/app_{page}.py", default_timeout=SECONDS)
     for key, value in query.items():
         app.query_params[key] = value
     return app.run()
 
 
 @cache
-def _app(folder: Path) -> Path:
+def _app() -> tempfile.TemporaryDirectory[str]:
     """An app for each page, in one folder: each that Streamlit adds is searched for analyses."""
-    shutil.copytree(machine.app_file().parent / "pages", folder / "pages")
+    folder = tempfile.TemporaryDirectory()
+    shutil.copytree(machine.app_file().parent / "pages", Path(folder.name, "pages"))
     for page in NAMES:
         app = APP.replace("PAGE", page).replace("NAMES", repr(NAMES))
-        (folder / f"app_{page}.py").write_text(app)
+        Path(folder.name, f"app_{page}.py").write_text(app)
     return folder
 
 
